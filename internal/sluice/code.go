@@ -1,0 +1,145 @@
+package sluice
+
+// Kind groups codes by what the caller has to do; exit codes and HTTP statuses follow from it.
+type Kind string
+
+// The kinds of errors.
+const (
+	KindUsage       Kind = "usage"       // the call is malformed: exit 2, HTTP 400 or 422
+	KindNotFound    Kind = "not_found"   // exit 3, HTTP 404
+	KindRefused     Kind = "refused"     // a precondition or a conflict: exit 4, HTTP 409 or 403
+	KindUnsupported Kind = "unsupported" // the input cannot be read: exit 5, HTTP 422
+	KindFailed      Kind = "failed"      // anything else: exit 1, HTTP 500 or 503
+)
+
+// CodeInfo is one row of the registry: docs/errors.md has an entry for each, and a test compares.
+type CodeInfo struct {
+	Code    Code
+	Kind    Kind
+	Status  int // HTTP status
+	Summary string
+}
+
+// Codes is the registry of every code that Sluice can show. Nothing else may invent one.
+var Codes = []CodeInfo{
+	// general
+	{"SLUICE-USAGE", KindUsage, 400, "the command or request is malformed"},
+	{"SLUICE-INTERNAL", KindFailed, 500, "something that should not happen"},
+	{"SLUICE-CONFIG", KindUsage, 422, "the configuration has mistakes"},
+	{"SLUICE-NOT-FOUND", KindNotFound, 404, "no such object"},
+	{"SLUICE-SERVER-AWAY", KindFailed, 503, "the server does not answer"},
+
+	// state DB
+	{"SLUICE-STATE-AWAY", KindFailed, 503, "the state DB does not answer"},
+	{"SLUICE-STATE-VERSION", KindRefused, 409, "the state DB has a schema that this binary does not know"},
+
+	// extensions and engine
+	{"SLUICE-EXTENSION-MISSING", KindFailed, 500, "an engine extension is not installed"},
+	{"SLUICE-EXTENSION-HASH", KindFailed, 500, "an engine extension is not the pinned file"},
+	{"SLUICE-ENGINE-OPEN", KindFailed, 500, "the engine of an org cannot be opened"},
+
+	// control plane
+	{"SLUICE-CONTROL-INVALID", KindUsage, 422, "a value is not allowed"},
+	{"SLUICE-CONTROL-EXISTS", KindRefused, 409, "the object exists already"},
+	{"SLUICE-CONTROL-NO-ORG", KindNotFound, 404, "no such org"},
+	{"SLUICE-CONTROL-NO-TEAM", KindNotFound, 404, "no such team"},
+	{"SLUICE-CONTROL-NOT-READY", KindRefused, 409, "the org's warehouse is not ready"},
+
+	// names
+	{"SLUICE-NAME-POLICY", KindUsage, 422, "unknown naming policy"},
+	{"SLUICE-NAME-EMPTY", KindUsage, 422, "a source has no name"},
+	{"SLUICE-NAME-AMBIGUOUS", KindRefused, 409, "two existing tables could belong to the stream"},
+	{"SLUICE-NAME-TAKEN", KindRefused, 409, "the table name belongs to another stream"},
+
+	// queue
+	{"SLUICE-LOAD-NO-STREAM", KindNotFound, 404, "no such stream"},
+	{"SLUICE-LOAD-NO-RUN", KindNotFound, 404, "no such run"},
+	{"SLUICE-LOAD-NO-BATCH", KindNotFound, 404, "no such batch"},
+	{"SLUICE-LOAD-SYNC-TYPE", KindUsage, 422, "the sync type does not fit the stream"},
+	{"SLUICE-LOAD-BATCH-CONFLICT", KindRefused, 409, "the batch exists with other content"},
+	{"SLUICE-LOAD-RUN-SEALED", KindRefused, 409, "the run takes no more batches"},
+	{"SLUICE-LOAD-RUN-COUNT", KindUsage, 422, "total_batches does not fit the final index"},
+	{"SLUICE-LOAD-RUN-GAP", KindFailed, 409, "a run that was given up has a missing batch"},
+	{"SLUICE-LOAD-PATH-REFUSED", KindRefused, 403, "the path is outside the org's extract prefixes"},
+	{"SLUICE-LOAD-STATE", KindRefused, 409, "the object is not in a state that allows this"},
+	{"SLUICE-LOAD-LEASE-LOST", KindRefused, 409, "another loader owns the stream by now"},
+
+	// loader: the batch
+	{"SLUICE-LOAD-FILE-GONE", KindFailed, 500, "the batch's file does not exist"},
+	{"SLUICE-LOAD-FILE-CHANGED", KindFailed, 500, "the batch's file is not the one that was enqueued"},
+	{"SLUICE-LOAD-FILE-CORRUPT", KindUnsupported, 422, "the batch's file is not readable Parquet"},
+	{"SLUICE-LOAD-FILE-DENIED", KindFailed, 500, "the store refuses to let the batch's file be read"},
+	{"SLUICE-LOAD-STORE-AWAY", KindFailed, 503, "the store does not answer"},
+	{"SLUICE-LOAD-ROW-COUNT", KindFailed, 500, "the number of rows is not the announced one"},
+	{"SLUICE-LOAD-TYPE-CONFLICT", KindFailed, 500, "a column's values do not fit the table's type"},
+	{"SLUICE-LOAD-TYPE-UNSUPPORTED", KindUnsupported, 422, "the lake cannot hold a column's type"},
+	{"SLUICE-LOAD-COLUMN-CASE", KindFailed, 500, "two columns differ only in case"},
+	{"SLUICE-LOAD-COLUMN-RESERVED", KindFailed, 500, "a column name is reserved"},
+	{"SLUICE-LOAD-SCHEMA-FROZEN", KindFailed, 500, "the stream's policy allows no schema change"},
+	{"SLUICE-LOAD-NO-KEY", KindFailed, 500, "an incremental stream has no primary key"},
+	{"SLUICE-LOAD-KEY-MISSING", KindFailed, 500, "a key column is not in the file"},
+	{"SLUICE-LOAD-NULL-KEY", KindFailed, 500, "a key column has NULLs"},
+	{"SLUICE-LOAD-CDC-OP", KindFailed, 500, "a change row has an unknown operation"},
+	{"SLUICE-LOAD-CDC-ORDER", KindFailed, 500, "a change row has no order value"},
+	{"SLUICE-LOAD-STATEMENT", KindFailed, 500, "the engine refuses the statement"},
+
+	// loader: the circumstances
+	{"SLUICE-LOAD-INTERRUPTED", KindFailed, 500, "the loader died while it applied the batch"},
+	{"SLUICE-LOAD-TIMEOUT", KindFailed, 500, "the batch took longer than its limit"},
+	{"SLUICE-LOAD-MEMORY", KindFailed, 500, "the engine ran out of memory"},
+	{"SLUICE-LOAD-DISK", KindFailed, 500, "a disk is full"},
+	{"SLUICE-LOAD-CONNECT", KindFailed, 503, "the warehouse does not answer"},
+	{"SLUICE-LOAD-CREDENTIAL", KindFailed, 500, "the warehouse refuses the loader's credential"},
+	{"SLUICE-LOAD-DENIED", KindFailed, 500, "the warehouse refuses a statement of the loader"},
+	{"SLUICE-LOAD-FENCE-LOST", KindFailed, 409, "another writer moved the stream's fence"},
+	{"SLUICE-LOAD-FENCE-AHEAD", KindFailed, 409, "the lake is ahead of the state DB"},
+	{"SLUICE-LOAD-UNCLASSIFIED", KindFailed, 500, "an error that no rule names"},
+
+	// lake
+	{"SLUICE-LAKE-CONFLICT", KindRefused, 409, "another transaction changed the same table"},
+	{"SLUICE-LAKE-LOCKED", KindFailed, 503, "the catalog database is locked"},
+	{"SLUICE-LAKE-IN-USE", KindRefused, 409, "another process has the lake's catalog file open"},
+	{"SLUICE-LAKE-CATALOG-DOWN", KindFailed, 503, "the lake's catalog server does not answer"},
+	{"SLUICE-LAKE-BRICKED", KindFailed, 500, "the lake's catalog is damaged"},
+	{"SLUICE-LAKE-DAMAGED", KindFailed, 500, "data files of a committed snapshot are missing"},
+	{"SLUICE-LAKE-CONTROL", KindFailed, 500, "the control table of a stream is not as it must be"},
+	{"SLUICE-LAKE-UNRESOLVED", KindFailed, 500, "the outcome of a commit cannot be found out"},
+	{"SLUICE-LAKE-VERSION", KindRefused, 409, "the lake has a version that this binary does not know"},
+
+	// warehouse
+	{"SLUICE-WAREHOUSE-LISTEN", KindFailed, 500, "a port cannot be opened"},
+	{"SLUICE-WAREHOUSE-REFUSED", KindRefused, 403, "the statement may not run in a warehouse"},
+
+	// demo
+	{"SLUICE-DEMO-MISMATCH", KindFailed, 500, "the demo's result is not the right answer"},
+}
+
+// Info looks a code up. An unknown code is SLUICE-INTERNAL's row, so a caller always gets a kind.
+func Info(c Code) CodeInfo {
+	for _, i := range Codes {
+		if i.Code == c {
+			return i
+		}
+	}
+	return CodeInfo{c, KindFailed, 500, "unknown code"}
+}
+
+// ExitCode maps an error to the process's exit code: 0 ok, 1 failure, 2 usage, 3 not found, 4 refused, 5 input not
+// supported.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	switch Info(CodeOf(err)).Kind {
+	case KindUsage:
+		return 2
+	case KindNotFound:
+		return 3
+	case KindRefused:
+		return 4
+	case KindUnsupported:
+		return 5
+	case KindFailed:
+	}
+	return 1
+}
