@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+)
+
+// instance is one open DuckDB with an org's lake attached. Fields from refs on are guarded by the registry's mutex.
+type instance struct {
+	reg    *Registry
+	cfg    Config
+	db     *sql.DB
+	lock   *fileLock // DuckDB-file catalogs only
+	spill  *spillDir
+	secret scrubber
+	life   context.Context // ends when the instance is taken out of service
+	end    context.CancelFunc
+	gone   chan struct{} // closed when all is closed and unlocked
+	born   time.Time
+
+	refs    int
+	used    time.Time
+	leaving bool
+	recycle bool
+}
+
+// openInstance opens and locks down an instance. With create, a lake that does not exist yet is made.
+func openInstance(ctx context.Context, reg *Registry, cfg Config, create bool) (_ *instance, err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{reg: reg, cfg: cfg, secret: newScrubber(cfg.Lake.Password), gone: make(chan struct{}), born: time.Now(), used: time.Now()}
+	i.life, i.end = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			i.end()
+			err = errors.Join(err, i.shut())
+		}
+	}()
+	if err = verifyExtensions(cfg); err != nil {
+		return nil, err
+	}
+	if create {
+		err = makeDirs(cfg)
+	} else {
+		err = checkCatalog(cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Lake.Kind == LakeDuckDB {
+		if i.lock, err = lockCatalog(cfg.Org, cfg.Lake.Catalog); err != nil {
+			return nil, err
+		}
+	}
+	if i.spill, err = newSpillDir(cfg.TempDir, cfg.Org); err != nil {
+		return nil, openError(cfg.Org, "make spill directory", err)
+	}
+	connector, err := duckdb.NewConnector("", nil)
+	if err != nil {
+		return nil, openError(cfg.Org, "start engine", err)
+	}
+	i.db = sql.OpenDB(connector)
+	// Connections are never reused: temporary tables, settings and prepared statements of one session must not reach
+	// the next.
+	i.db.SetMaxIdleConns(-1)
+	if err = i.setUp(ctx, create); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// connect opens a connection for a caller that has acquired the instance, and releases it if that does not work.
+func (i *instance) connect(ctx context.Context) (*Conn, error) {
+	conn, err := i.db.Conn(ctx)
+	if err == nil {
+		c := &Conn{inst: i, sql: conn}
+		if err = i.greet(ctx, conn); err == nil {
+			return c, nil
+		}
+		err = c.Check(err)
+		_ = c.Close() // releases
+	} else {
+		err = i.scrub(err)
+		i.release()
+	}
+	return nil, fmt.Errorf("connect to engine of org %s: %w", i.cfg.Org, err)
+}
+
+// greet gives a new connection its state.
+func (i *instance) greet(ctx context.Context, conn *sql.Conn) error {
+	for _, q := range []string{"USE lake", "SET TimeZone = 'UTC'"} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *instance) release()              { i.reg.release(i) }
+func (i *instance) retire(reason string)  { i.reg.drop(i, reason) }
+func (i *instance) scrub(err error) error { return i.secret.clean(err) }
+
+// shut closes the engine and then gives up the lock and the spill directory.
+func (i *instance) shut() error {
+	var err error
+	if i.db != nil {
+		if err = i.scrub(i.db.Close()); err != nil {
+			err = fmt.Errorf("close engine of org %s: %w", i.cfg.Org, err)
+		}
+	}
+	i.spill.remove()
+	i.lock.unlock()
+	return err
+}
+
+// makeDirs makes the local directories of a new lake.
+func makeDirs(cfg Config) error {
+	var dirs []string
+	if cfg.Lake.Kind == LakeDuckDB {
+		dirs = append(dirs, parent(cfg.Lake.Catalog))
+	}
+	if !isRemote(cfg.Lake.DataPath) {
+		dirs = append(dirs, cfg.Lake.DataPath)
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return openError(cfg.Org, "make directories of the lake", err)
+		}
+	}
+	return nil
+}
