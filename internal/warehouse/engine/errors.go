@@ -91,8 +91,8 @@ func openError(org sluice.Org, step string, err error) error {
 }
 
 var openErrors = []struct {
-	text             string
-	code             sluice.Code
+	text       string
+	code       sluice.Code
 	what, hint string
 }{
 	{"Unable to connect to Postgres", "SLUICE-LAKE-CATALOG-DOWN", "the catalog server does not answer or refuses the role", "check that the catalog's PostgreSQL runs and that the org's role and password are right"},
