@@ -5,60 +5,56 @@ import (
 	"strings"
 
 	bindings "github.com/duckdb/duckdb-go-bindings"
+	driver "github.com/duckdb/duckdb-go/v2"
 )
 
 // ErrorType is the engine's own classification of an error.
-type ErrorType = bindings.ErrorType
+type ErrorType = driver.ErrorType
 
 // The error types that callers tell apart.
 const (
-	ErrorInvalid       = bindings.ErrorTypeInvalid
-	ErrorOutOfRange    = bindings.ErrorTypeOutOfRange
-	ErrorConversion    = bindings.ErrorTypeConversion
-	ErrorMismatch      = bindings.ErrorTypeMismatchType
-	ErrorDivide        = bindings.ErrorTypeDivideByZero
-	ErrorObjectSize    = bindings.ErrorTypeObjectSize
-	ErrorInvalidType   = bindings.ErrorTypeInvalidType
-	ErrorSerialization = bindings.ErrorTypeSerialization
-	ErrorTransaction   = bindings.ErrorTypeTransaction
-	ErrorNotImpl       = bindings.ErrorTypeNotImplemented
-	ErrorExpression    = bindings.ErrorTypeExpression
-	ErrorCatalog       = bindings.ErrorTypeCatalog
-	ErrorParser        = bindings.ErrorTypeParser
-	ErrorConstraint    = bindings.ErrorTypeConstraint
-	ErrorConnection    = bindings.ErrorTypeConnection
-	ErrorSyntax        = bindings.ErrorTypeSyntax
-	ErrorSettings      = bindings.ErrorTypeSettings
-	ErrorBinder        = bindings.ErrorTypeBinder
-	ErrorNetwork       = bindings.ErrorTypeNetwork
-	ErrorIO            = bindings.ErrorTypeErrorIO
-	ErrorInterrupt     = bindings.ErrorTypeInterrupt
-	ErrorFatal         = bindings.ErrorTypeFatal
-	ErrorInternal      = bindings.ErrorTypeInternal
-	ErrorInvalidInput  = bindings.ErrorTypeInvalidInput
-	ErrorMemory        = bindings.ErrorTypeOutOfMemory
-	ErrorPermission    = bindings.ErrorTypePermission
-	ErrorParamResolve  = bindings.ErrorTypeParameterNotResolved
-	ErrorParamAllowed  = bindings.ErrorTypeParameterNotAllowed
-	ErrorDependency    = bindings.ErrorTypeDependency
-	ErrorHTTP          = bindings.ErrorTypeHTTP
-	ErrorMissingExt    = bindings.ErrorTypeMissingExtension
-	ErrorAutoload      = bindings.ErrorTypeAutoload
-	ErrorSequence      = bindings.ErrorTypeSequence
-	ErrorConfig        = bindings.ErrorTypeInvalidConfiguration
+	ErrorInvalid       = driver.ErrorTypeInvalid
+	ErrorOutOfRange    = driver.ErrorTypeOutOfRange
+	ErrorConversion    = driver.ErrorTypeConversion
+	ErrorMismatch      = driver.ErrorTypeMismatchType
+	ErrorDivide        = driver.ErrorTypeDivideByZero
+	ErrorObjectSize    = driver.ErrorTypeObjectSize
+	ErrorInvalidType   = driver.ErrorTypeInvalidType
+	ErrorSerialization = driver.ErrorTypeSerialization
+	ErrorTransaction   = driver.ErrorTypeTransaction
+	ErrorNotImpl       = driver.ErrorTypeNotImplemented
+	ErrorExpression    = driver.ErrorTypeExpression
+	ErrorCatalog       = driver.ErrorTypeCatalog
+	ErrorParser        = driver.ErrorTypeParser
+	ErrorConstraint    = driver.ErrorTypeConstraint
+	ErrorConnection    = driver.ErrorTypeConnection
+	ErrorSyntax        = driver.ErrorTypeSyntax
+	ErrorSettings      = driver.ErrorTypeSettings
+	ErrorBinder        = driver.ErrorTypeBinder
+	ErrorNetwork       = driver.ErrorTypeNetwork
+	ErrorIO            = driver.ErrorTypeIO
+	ErrorInterrupt     = driver.ErrorTypeInterrupt
+	ErrorFatal         = driver.ErrorTypeFatal
+	ErrorInternal      = driver.ErrorTypeInternal
+	ErrorInvalidInput  = driver.ErrorTypeInvalidInput
+	ErrorMemory        = driver.ErrorTypeOutOfMemory
+	ErrorPermission    = driver.ErrorTypePermission
+	ErrorParamResolve  = driver.ErrorTypeParameterNotResolved
+	ErrorParamAllowed  = driver.ErrorTypeParameterNotAllowed
+	ErrorDependency    = driver.ErrorTypeDependency
+	ErrorHTTP          = driver.ErrorTypeHTTP
+	ErrorMissingExt    = driver.ErrorTypeMissingExtension
+	ErrorAutoload      = driver.ErrorTypeAutoLoad
+	ErrorSequence      = driver.ErrorTypeSequence
+	ErrorConfig        = driver.ErrorTypeInvalidConfiguration
 )
 
-// Error is an error of the engine: its class, and its text as the engine gave it.
-type Error struct {
-	Type ErrorType
-	Msg  string
-}
+// Error is an error of the engine: its class, and its text as the engine gave it. It is the driver's type, so that the
+// owner of the connection recognises it.
+type Error = driver.Error
 
-// Error gives the engine's text.
-func (e *Error) Error() string { return e.Msg }
-
-// Fatal reports whether the instance cannot be used any more.
-func (e *Error) Fatal() bool { return e.Type == ErrorFatal || e.Type == ErrorInternal }
+// Fatal reports whether the engine says that its instance cannot be used any more.
+func Fatal(e *Error) bool { return e.Type == ErrorFatal || e.Type == ErrorInternal }
 
 // prefixes are the engine's names of its error types. A text always starts with the one that the engine put there: what
 // a user writes into error('…') comes after it.
@@ -105,7 +101,7 @@ func errorFromText(msg string) *Error {
 }
 
 func errorFromResult(r *bindings.Result) *Error {
-	return &Error{Type: bindings.ResultErrorType(r), Msg: bindings.ResultError(r)}
+	return &Error{Type: ErrorType(bindings.ResultErrorType(r)), Msg: bindings.ResultError(r)}
 }
 
 // interrupted is the error of a call that was not begun because ctx is over.
