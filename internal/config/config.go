@@ -1,0 +1,126 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// Config is the whole configuration. A key's path is made of the `key` tags, joined by dots: `loader.lease.ttl` in
+// sluice.yaml, `--loader.lease.ttl` as a flag, SLUICE_LOADER__LEASE__TTL in the environment.
+type Config struct {
+	Data      string    `key:"data" default:"./sluice-data" env:"SLUICE_DATA" doc:"directory of state, lakes, extracts and extensions"`
+	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, loader"`
+	Instance  string    `key:"instance" doc:"name of this process; default: host name and a random part"`
+	Server    string    `key:"server" env:"SLUICE_SERVER" doc:"URL of the server that commands talk to; default: the one that runs on the data directory"`
+	Log       Log       `key:"log"`
+	State     State     `key:"state"`
+	HTTP      HTTP      `key:"http"`
+	Warehouse Warehouse `key:"warehouse"`
+	Catalog   Catalog   `key:"catalog"`
+	Store     Store     `key:"store"`
+	Loader    Loader    `key:"loader"`
+	Sweep     Sweep     `key:"sweep"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `key:"level" default:"info" env:"SLUICE_LOG_LEVEL" doc:"debug, info, warn or error"`
+	Format string `key:"format" default:"auto" doc:"text, json, or auto: text on a terminal"`
+}
+
+// State says where the state DB is.
+type State struct {
+	DSN Secret `key:"dsn" env:"SLUICE_STATE_DSN" literal:"dsn" doc:"postgres:// URL, or the path of an SQLite file; default: state.db in the data directory"`
+}
+
+// HTTP says where the API is served.
+type HTTP struct {
+	Listen string `key:"listen" default:"127.0.0.1:8090" env:"SLUICE_HTTP" doc:"address of API, health and metrics; a process without the role api opens it only if it is set"`
+}
+
+// Warehouse configures the PostgreSQL endpoint and the engines behind it.
+type Warehouse struct {
+	Listen         string   `key:"listen" default:"127.0.0.1:15432" env:"SLUICE_LISTEN" doc:"address of the PostgreSQL endpoint"`
+	Extensions     string   `key:"extensions" doc:"directory of the engine's extensions; default: looked for, see sluice doctor"`
+	MemoryLimit    Memory   `key:"memory_limit" default:"75%" doc:"memory of all engines of this process: a size, or a share of the container's"`
+	Threads        int      `key:"threads" default:"0" doc:"threads of each engine; 0: one per CPU"`
+	MaxInstances   int      `key:"max_instances" default:"0" doc:"engines that stay open when idle; 0: 64"`
+	InstanceMaxAge Duration `key:"instance_max_age" default:"24h" doc:"an engine older than this is closed once it is idle"`
+	MaxConnections int      `key:"max_connections" default:"200" doc:"client connections at once"`
+	SpillLimit     Size     `key:"spill_limit" default:"0" doc:"disk that each engine may spill to; 0: most of what is free"`
+}
+
+// Catalog says where lakes keep their catalogs.
+type Catalog struct {
+	Kind       string `key:"kind" default:"duckdb" doc:"duckdb (a file, one process) or postgres (a database and role for each org)"`
+	DSN        Secret `key:"dsn" literal:"dsn" doc:"postgres:// URL of a role that may create databases and roles; for kind postgres"`
+	RoleKey    Secret `key:"role_key" doc:"key from which the passwords of the orgs' catalog roles are derived; for kind postgres"`
+	PoolPerOrg int    `key:"pool_per_org" default:"8" doc:"connections of each engine to its PostgreSQL catalog"`
+}
+
+// Store says where lakes keep their data.
+type Store struct {
+	URL string `key:"url" doc:"directory or file:// URL for the lakes' data; default: lake in the data directory"`
+}
+
+// Loader configures the loading of batches.
+type Loader struct {
+	Concurrency     int      `key:"concurrency" default:"16" doc:"streams that are loaded at once"`
+	Poll            Duration `key:"poll" default:"2s" doc:"how often work is looked for when nothing tells of any"`
+	BatchTimeout    Duration `key:"batch_timeout" default:"30m" doc:"longest time for one batch"`
+	MaxAttempts     int      `key:"max_attempts" default:"5" doc:"counted attempts before a batch goes to quarantine"`
+	DrainTimeout    Duration `key:"drain_timeout" default:"30s" doc:"how long begun batches may go on at shutdown"`
+	RetryBase       Duration `key:"retry_base" default:"5s" doc:"wait after the first counted failure; doubled each time"`
+	SecondLook      Duration `key:"second_look" default:"10s" doc:"wait before a missing file is believed to be gone"`
+	Lease           Lease    `key:"lease"`
+	Warehouse       string   `key:"warehouse" doc:"address of the warehouse to load into, for a process without the role warehouse; default: warehouse.listen"`
+	ExtractPrefixes []string `key:"extract_prefixes" doc:"further directories that every new org may load extracts from"`
+}
+
+// Lease configures the right of a loader to work on a stream.
+type Lease struct {
+	TTL       Duration `key:"ttl" default:"60s" doc:"a stream of a dead loader is free again after this time"`
+	Heartbeat Duration `key:"heartbeat" default:"15s" doc:"how often a lease is renewed"`
+}
+
+// Sweep configures the repair and clean-up of the queue.
+type Sweep struct {
+	Interval Duration `key:"interval" default:"30s" doc:"how often the queue is swept"`
+}
+
+// The roles that `sluice serve` knows.
+const (
+	RoleAPI       = "api"
+	RoleWarehouse = "warehouse"
+	RoleLoader    = "loader"
+)
+
+// AllRoles are the roles in the order in which they start.
+var AllRoles = []string{RoleAPI, RoleWarehouse, RoleLoader}
+
+// Has reports whether the process has a role.
+func (c *Config) Has(role string) bool {
+	return slices.Contains(c.Roles, "all") || slices.Contains(c.Roles, role)
+}
+
+// RoleNames are the roles of the process, without the word all.
+func (c *Config) RoleNames() []string {
+	var names []string
+	for _, r := range AllRoles {
+		if c.Has(r) {
+			names = append(names, r)
+		}
+	}
+	return names
+}
+
+// Path is a file or directory below the data directory.
+func (c *Config) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.Data}, elem...)...)
+}
+
+// Catalog kinds.
+const (
+	CatalogDuckDB   = "duckdb"
+	CatalogPostgres = "postgres"
+)
