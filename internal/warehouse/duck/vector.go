@@ -40,7 +40,7 @@ func (v *Vector) init(raw bindings.Vector, t *Type) {
 	}
 }
 
-var tagType = &Type{ID: UTinyInt}
+var tagType = &Type{ID: UTinyInt, Physical: UTinyInt}
 
 // Null reports whether the row's value is NULL.
 func (v *Vector) Null(row int) bool {
