@@ -1,0 +1,155 @@
+package lake
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// File is what the engine says about a Parquet file.
+type File struct {
+	Columns   Columns
+	Rows      int64
+	SizeBytes int64
+}
+
+// Target is what the lake says about a table.
+type Target struct {
+	Exists       bool
+	SchemaExists bool
+	TableID      int64
+	Columns      Columns
+}
+
+// DescribeFile reads the footer of a Parquet file.
+func (s *Session) DescribeFile(ctx context.Context, path string) (File, error) {
+	var f File
+	doing := "describe file " + path
+	err := s.read(ctx, PhaseDescribe, doing, func() error {
+		var err error
+		if f.Columns, err = s.describe(ctx, "SELECT * FROM "+readParquet(path, false)); err != nil {
+			return err
+		}
+		return s.conn.QueryRow(ctx, "SELECT sum(num_rows)::BIGINT, sum(file_size_bytes)::BIGINT FROM parquet_file_metadata("+
+			PathLiteral(path)+")").Scan(&f.Rows, &f.SizeBytes)
+	})
+	return f, err
+}
+
+// DescribeTarget looks at a table. The answer is kept with the session until an error or Forget: nobody else changes a
+// target while its stream's fence stands still.
+func (s *Session) DescribeTarget(ctx context.Context, t Table) (Target, error) {
+	if known, ok := s.known[t]; ok {
+		return known, nil
+	}
+	var d Target
+	err := s.read(ctx, PhaseDescribe, "describe table "+t.String(), func() error {
+		var err error
+		if d.Exists, d.TableID, err = s.tableID(ctx, t); err != nil {
+			return err
+		}
+		if !d.Exists {
+			d.SchemaExists, err = s.schemaExists(ctx, t.Schema)
+			return err
+		}
+		d.SchemaExists = true
+		d.Columns, err = s.describe(ctx, t.SQL())
+		return err
+	})
+	if err == nil && d.Exists {
+		s.known[t] = d
+	}
+	return d, err
+}
+
+// Forget drops what the session knows about a table.
+func (s *Session) Forget(t Table) { delete(s.known, t) }
+
+func (s *Session) describe(ctx context.Context, what string) (Columns, error) {
+	rows, err := s.conn.Query(ctx, "SELECT column_name, column_type FROM (DESCRIBE "+what+")")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out Columns
+	for rows.Next() {
+		var name, typ string
+		if err := rows.Scan(&name, &typ); err != nil {
+			return nil, err
+		}
+		t, err := ParseType(typ)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Column{name, t})
+	}
+	return out, rows.Err()
+}
+
+// KeyFacts counts what matters about key columns: rows with a NULL key, and rows that are not the only one of their key.
+type KeyFacts struct {
+	NullRows      int64
+	DuplicateRows int64
+}
+
+// DescribeKeys counts NULL and duplicate keys in a file. The names are the file's.
+func (s *Session) DescribeKeys(ctx context.Context, path string, keys []string) (KeyFacts, error) {
+	var k KeyFacts
+	nulls := ""
+	for i, n := range keys {
+		if i > 0 {
+			nulls += " OR "
+		}
+		nulls += Ident(n) + " IS NULL"
+	}
+	q := fmt.Sprintf("SELECT count(*) FILTER (%s)::BIGINT, (count(*) - count(DISTINCT row(%s)))::BIGINT FROM %s",
+		"WHERE "+nulls, identList(keys), readParquet(path, false))
+	err := s.read(ctx, PhaseDescribe, "look at the keys in file "+path, func() error {
+		return s.conn.QueryRow(ctx, q).Scan(&k.NullRows, &k.DuplicateRows)
+	})
+	return k, err
+}
+
+// FirstMisfit finds the first value of a file's column that cannot be cast to a type, for the message of a type conflict.
+// ok is false if every value can.
+func (s *Session) FirstMisfit(ctx context.Context, path, column string, to Type) (value string, ok bool, err error) {
+	q := fmt.Sprintf("SELECT %[1]s::VARCHAR FROM %[2]s WHERE %[1]s IS NOT NULL AND TRY_CAST(%[1]s AS %[3]s) IS NULL LIMIT 1",
+		Ident(column), readParquet(path, false), to)
+	err = s.read(ctx, PhaseDescribe, "look for a value that does not fit in file "+path, func() error {
+		rows, err := s.conn.Query(ctx, q)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			ok = true
+			if err := rows.Scan(&value); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	return value, ok, err
+}
+
+// CreateSchema makes a schema in a transaction of its own, so that it never joins a rename or a batch.
+func (s *Session) CreateSchema(ctx context.Context, schema string) error {
+	doing := "make schema " + schema
+	if _, err := s.conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+Catalog+"."+Ident(schema)); err != nil {
+		return s.fail(err, PhaseDescribe, doing)
+	}
+	return nil
+}
+
+func splitAddr(addr string) (string, uint16, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("split warehouse address %q: %w", addr, err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("split warehouse address %q: %w", addr, err)
+	}
+	return host, uint16(n), nil
+}

@@ -1,0 +1,197 @@
+package lake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"sluice/internal/sluice"
+)
+
+// Write is one fenced transaction: the batch's change together with its proof.
+type Write struct {
+	StreamID sluice.StreamID
+	// Seq is the fence's value that the caller has read; the transaction sets Seq+1.
+	Seq        int64
+	RunSeq     int64
+	BatchIndex int64
+	RunID      sluice.RunID
+	BatchID    sluice.BatchID
+	TableID    int64 // of the target as described; 0: absent
+	RowsRead   int64
+	Change     Change
+}
+
+// Applied is what a finished write reports.
+type Applied struct {
+	FenceSeq    int64
+	Snapshot    int64 // 0: not known
+	RowsWritten int64
+	Phases      map[string]int64 // milliseconds: data, marker, commit
+}
+
+// Apply runs the transaction of a write (spec/lake.md §4): BEGIN; the fence; DDL; data; marker; message; the fence read
+// back; COMMIT. An error is a Failure whose Outcome says what is stored: NotDone for everything before COMMIT, Unknown for
+// COMMIT itself. After an error the session is Broken.
+func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
+	doing := fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID)
+	phases := map[string]int64{}
+	var rows int64
+	err := func() error {
+		if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		done := stopwatch(phases, "data")
+		if err := s.moveFence(ctx, w); err != nil { // the transaction's first use of the lake: its snapshot starts here
+			return err
+		}
+		var err error
+		if rows, err = s.change(ctx, w); err != nil {
+			return err
+		}
+		done()
+		done = stopwatch(phases, "marker")
+		defer done()
+		return s.prove(ctx, w, rows)
+	}()
+	if err != nil {
+		s.rollback()
+		f := AsFailure(err, PhaseData, doing)
+		if f.Err.Code == "SLUICE-LAKE-DAMAGED" && w.Change.Path != "" && strings.Contains(f.Err.What, w.Change.Path) {
+			// The file that cannot be opened is not the lake's: the extract went away between a look and the load.
+			f.Class, f.Err = SecondLook, sluice.E("SLUICE-LOAD-FILE-GONE", doing, "the file does not exist",
+				"put the file back and run `sluice quarantine retry`, or discard the batch", f.Err)
+		}
+		s.broken = true
+		return Applied{}, f
+	}
+	done := stopwatch(phases, "commit")
+	if err := s.commit(ctx, doing); err != nil {
+		s.broken = true
+		return Applied{}, err
+	}
+	done()
+	s.Forget(w.Change.Target)
+	return Applied{FenceSeq: w.Seq + 1, Snapshot: s.lastSnapshot(ctx), RowsWritten: rows, Phases: phases}, nil
+}
+
+// moveFence is the compare-and-set that keeps two writers of one stream apart.
+func (s *Session) moveFence(ctx context.Context, w Write) error {
+	tag, err := s.conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET seq = $1, run_seq = $2, batch_index = $3, run_id = $4, batch_id = $5, `+
+		`op = $6, target_schema = $7, target_table = $8, target_table_id = $9, "at" = now() WHERE kind = 'fence' AND seq = $10`,
+		ControlTable(w.StreamID).SQL()),
+		w.Seq+1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
+		w.Change.Target.Schema, w.Change.Target.Name, w.TableID, w.Seq)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() != 1 {
+		return Fail(PhaseData, NotOurs, sluice.E("SLUICE-LOAD-FENCE-LOST", fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID),
+			fmt.Sprintf("the fence of stream %s is no longer at %d", w.StreamID, w.Seq), "nothing to do: the other writer goes on", nil))
+	}
+	return nil
+}
+
+func (s *Session) change(ctx context.Context, w Write) (int64, error) {
+	var rows int64
+	for _, st := range w.Change.Statements() {
+		tag, err := s.conn.Exec(ctx, st.SQL)
+		if err != nil {
+			return 0, err
+		}
+		if !st.Data {
+			continue
+		}
+		rows = tag.RowsAffected()
+		if st.WantRows >= 0 && rows != st.WantRows {
+			return 0, Fail(PhaseData, Permanent, sluice.E("SLUICE-LOAD-ROW-COUNT", fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID),
+				fmt.Sprintf("%d rows were read, %d written", st.WantRows, rows), "the batch was rolled back; this is a bug: please report it", nil))
+		}
+	}
+	return rows, nil
+}
+
+// prove writes the marker and the commit message, and reads the fence back: COMMIT of an aborted transaction would answer
+// OK and store nothing (spec/lake.md rule 10).
+func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
+	_, err := s.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s VALUES ('marker', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now())`,
+		ControlTable(w.StreamID).SQL()),
+		w.Seq+1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
+		w.Change.Target.Schema, w.Change.Target.Name, w.TableID, rows)
+	if err != nil {
+		return err
+	}
+	info, err := json.Marshal(map[string]any{"batch_id": w.BatchID, "stream_id": w.StreamID, "seq": w.Seq + 1})
+	if err != nil {
+		return err
+	}
+	if _, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
+		Catalog, Literal(string(w.Change.Op)), Literal(string(info)))); err != nil {
+		return err
+	}
+	var seq int64
+	if err := s.conn.QueryRow(ctx, fmt.Sprintf("SELECT seq FROM %s WHERE kind = 'fence'", ControlTable(w.StreamID).SQL())).Scan(&seq); err != nil {
+		return err
+	}
+	if seq != w.Seq+1 {
+		return internalFailure(PhaseData, "the fence of stream %s reads %d inside its own transaction, not %d", w.StreamID, seq, w.Seq+1)
+	}
+	return nil
+}
+
+// commit sends COMMIT. It is never cancelled: whatever happens to ctx, the answer is waited for.
+func (s *Session) commit(ctx context.Context, doing string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	tag, err := s.conn.Exec(ctx, "COMMIT")
+	if err != nil {
+		f := classify(err, PhaseCommit, doing)
+		return f
+	}
+	if tag.String() != "COMMIT" {
+		return Fail(PhaseData, Counted, sluice.E("SLUICE-LOAD-UNCLASSIFIED", doing,
+			"the warehouse rolled the transaction back: "+tagText(tag), "it is tried again by itself", nil))
+	}
+	return nil
+}
+
+// lastSnapshot asks which snapshot the session's last commit made. It is for display; an error leaves it unknown.
+func (s *Session) lastSnapshot(ctx context.Context) int64 {
+	var id int64
+	if err := s.conn.QueryRow(ctx, "SELECT id::BIGINT FROM "+Catalog+".last_committed_snapshot()").Scan(&id); err != nil {
+		s.broken = s.broken || sqlState(err) == ""
+		return 0
+	}
+	return id
+}
+
+// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown (spec/lake.md §5): Done if
+// the fence moved to seq+1 with the batch's marker, NotDone if it still stands at seq. The late COMMIT of a writer that is
+// still alive cannot do harm after NotDone: a redo takes the same seq, so one of the two fails.
+func (s *Session) Resolve(ctx context.Context, w Write) (sluice.Outcome, Control, error) {
+	c, err := s.ReadControl(ctx, w.StreamID, w.BatchID)
+	if err != nil {
+		return sluice.Unknown, c, err
+	}
+	switch {
+	case c.Marker != nil:
+		return sluice.Done, c, nil
+	case c.Fence.Seq == w.Seq:
+		return sluice.NotDone, c, nil
+	}
+	return sluice.NotDone, c, Fail(PhaseResolve, NotOurs, sluice.E("SLUICE-LOAD-FENCE-LOST",
+		fmt.Sprintf("resolve batch %d of run %s", w.BatchIndex, w.RunID),
+		fmt.Sprintf("the fence of stream %s stands at %d without the batch's marker", w.StreamID, c.Fence.Seq),
+		"nothing to do: the other writer goes on", nil))
+}
+
+func stopwatch(into map[string]int64, name string) func() {
+	start := time.Now()
+	return func() { into[name] = time.Since(start).Milliseconds() }
+}
+
+func tagText(t pgconn.CommandTag) string { return "its answer was " + t.String() }

@@ -1,0 +1,491 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/lake"
+	"sluice/internal/queue"
+	"sluice/internal/sluice"
+)
+
+// Limits are the numbers of spec/loader.md §8. The zero value takes the defaults.
+type Limits struct {
+	MaxAttempts int           // counted tries of a batch; 5
+	RetryBase   time.Duration // wait before the second counted try, doubled after each; 5 s
+	RetryCap    time.Duration // 5 min
+	DeferBase   time.Duration // wait after the first uncounted try, doubled after each; 2 s
+	DeferCap    time.Duration // 60 s
+	SecondLook  time.Duration // before a missing file is looked for again; 10 s
+	MaxRedo     int           // redos of a conflicting transaction in place; 5
+}
+
+// WithDefaults fills what is not set.
+func (l Limits) WithDefaults() Limits {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if l.MaxAttempts == 0 {
+		l.MaxAttempts = 5
+	}
+	if l.MaxRedo == 0 {
+		l.MaxRedo = 5
+	}
+	def(&l.RetryBase, 5*time.Second)
+	def(&l.RetryCap, 5*time.Minute)
+	def(&l.DeferBase, 2*time.Second)
+	def(&l.DeferCap, time.Minute)
+	def(&l.SecondLook, 10*time.Second)
+	return l
+}
+
+// State is where the work on a stream stands. It is made by Begin and changed only by Step.
+type State struct {
+	limits  Limits
+	stream  sluice.Stream
+	work    queue.Work
+	begun   bool // the batch is executing under our lease
+	attempt int
+	opened  bool // a session is open
+	read    bool // the control table was read for this batch
+	control lake.Control
+	facts   Facts
+	keys    []string // the file's key columns, once known
+	choice  Choice
+	write   lake.Write
+	redo    int  // redos of the transaction in place
+	reread  bool // the file was looked at a second time
+	failed  *lake.Failure
+}
+
+// Begin is the state of a stream that has just been claimed.
+func Begin(limits Limits, s sluice.Stream) State {
+	return State{limits: limits.WithDefaults(), stream: s}
+}
+
+// Event is what an action came to.
+type Event interface{ event() }
+
+// The events.
+type (
+	// Claimed starts the machine.
+	Claimed struct{}
+	// Next: the head of the stream.
+	Next struct{ Work queue.Work }
+	// Idle: nothing that may be applied now.
+	Idle struct{}
+	// Lost: the lease, or the batch's state, is not ours any more; or the state DB does not answer.
+	Lost struct{ Why error }
+	// Opened: a session is open.
+	Opened struct{}
+	// Bound: the stream has its table's name.
+	Bound struct{ Stream sluice.Stream }
+	// SchemaCreated: the target's schema exists.
+	SchemaCreated struct{}
+	// ControlRead: fence, and the batch's marker if it has one.
+	ControlRead struct{ Control lake.Control }
+	// Started: the batch is executing, with its attempt counted.
+	Started struct{ Attempt int }
+	// Described: the file (zero for a step without one) and the target.
+	Described struct {
+		File   lake.File
+		Target lake.Target
+	}
+	// KeysDescribed: what the file's key columns hold.
+	KeysDescribed struct{ Keys lake.KeyFacts }
+	// MisfitFound: a value for the message of a type conflict; empty if there is none.
+	MisfitFound struct{ Value string }
+	// Applied: the transaction is committed.
+	Applied struct{ Applied lake.Applied }
+	// Resolved: what reading back has shown.
+	Resolved struct {
+		Outcome sluice.Outcome
+		Control lake.Control
+	}
+	// Recorded: the state DB has the outcome.
+	Recorded struct{}
+	// Failed: an action of the lake or the warehouse came to nothing.
+	Failed struct{ Failure *lake.Failure }
+)
+
+func (Claimed) event()       {}
+func (Next) event()          {}
+func (Idle) event()          {}
+func (Lost) event()          {}
+func (Opened) event()        {}
+func (Bound) event()         {}
+func (SchemaCreated) event() {}
+func (ControlRead) event()   {}
+func (Started) event()       {}
+func (Described) event()     {}
+func (KeysDescribed) event() {}
+func (MisfitFound) event()   {}
+func (Applied) event()       {}
+func (Resolved) event()      {}
+func (Recorded) event()      {}
+func (Failed) event()        {}
+
+// Action is what is to be done next. Each has exactly one event as its answer, but for Stop, which ends the work.
+type Action interface{ action() }
+
+// The actions.
+type (
+	// FetchNext asks the queue for the head of the stream.
+	FetchNext struct{}
+	// Open opens a new session after a wait; a session that was open is closed first.
+	Open struct{ Wait time.Duration }
+	// Bind gives the stream its table's name, once and for ever.
+	Bind struct{}
+	// CreateSchema makes the target's schema, in a transaction of its own.
+	CreateSchema struct{ Schema string }
+	// ReadControl reads fence and marker; a stream without a control table gets one.
+	ReadControl struct{ BatchID sluice.BatchID }
+	// Start marks the batch executing and counts the attempt, before anything is applied.
+	Start struct{ BatchID sluice.BatchID }
+	// Describe looks at the file and the target.
+	Describe struct {
+		Path   string
+		Target lake.Table
+	}
+	// DescribeKeys counts NULL and duplicate keys.
+	DescribeKeys struct {
+		Path string
+		Keys []string
+	}
+	// FindMisfit looks for a value that does not fit.
+	FindMisfit struct {
+		Path   string
+		Misfit Misfit
+	}
+	// Apply runs the one lake transaction of a batch.
+	Apply struct{ Write lake.Write }
+	// Resolve reads back, on a session of its own, what became of a COMMIT without an answer.
+	Resolve struct{ Write lake.Write }
+	// RecordSuccess stores that the batch is applied.
+	RecordSuccess struct{ Applied queue.Applied }
+	// RecordRetry stores a failure after which the batch is tried again.
+	RecordRetry struct{ Failure queue.Failure }
+	// RecordQuarantine stores a failure that a person has to mend.
+	RecordQuarantine struct{ Failure queue.Failure }
+	// Stop ends the work: the session is closed and the lease given back. Giving back a lost lease does nothing.
+	Stop struct {
+		Why  error // nil: nothing left to do
+		Rest bool  // nothing was recorded: leave the stream alone for a moment before it is claimed again
+	}
+)
+
+func (FetchNext) action()        {}
+func (Open) action()             {}
+func (Bind) action()             {}
+func (CreateSchema) action()     {}
+func (ReadControl) action()      {}
+func (Start) action()            {}
+func (Describe) action()         {}
+func (DescribeKeys) action()     {}
+func (FindMisfit) action()       {}
+func (Apply) action()            {}
+func (Resolve) action()          {}
+func (RecordSuccess) action()    {}
+func (RecordRetry) action()      {}
+func (RecordQuarantine) action() {}
+func (Stop) action()             {}
+
+// Step decides what follows from an event. It is the whole order of working on a stream (spec/loader.md §6): fetch the
+// head, read the lake before deciding anything, count the attempt before applying, apply in one fenced transaction,
+// resolve what is unknown by reading, record, and go on to the next batch.
+func Step(s State, e Event) (State, Action) {
+	switch e := e.(type) {
+	case Claimed:
+		return s, FetchNext{}
+	case Idle:
+		return s, Stop{}
+	case Lost:
+		return s, Stop{Why: e.Why, Rest: !errors.Is(e.Why, queue.ErrLeaseLost)}
+	case Next:
+		return s.next(e.Work)
+	case Opened:
+		s.opened = true
+		return s.inSession()
+	case Bound:
+		s.stream, s.facts.Stream = e.Stream, e.Stream
+		return s.inSession()
+	case SchemaCreated:
+		return s, Apply{s.write}
+	case ControlRead:
+		return s.controlRead(e.Control)
+	case Started:
+		s.begun, s.attempt = true, e.Attempt
+		return s.started()
+	case Described:
+		s.facts.File, s.facts.Target = e.File, e.Target
+		return s.described()
+	case KeysDescribed:
+		return s.choose(e.Keys)
+	case MisfitFound:
+		return s.misfit(e.Value)
+	case Applied:
+		return s, RecordSuccess{s.success(sluice.OriginApplied, "", e.Applied)}
+	case Resolved:
+		return s.resolved(e)
+	case Recorded:
+		if s.failed != nil {
+			return s, Stop{Why: s.failed}
+		}
+		return s, FetchNext{}
+	case Failed:
+		return s.fail(e.Failure)
+	}
+	return s, Stop{Why: fmt.Errorf("work on stream %s: unknown event %T", s.stream.StreamID, e)}
+}
+
+func (s State) next(w queue.Work) (State, Action) {
+	s.work, s.begun, s.attempt = w, w.PrevExecuting, w.Batch.Attempt
+	s.facts = Facts{Stream: s.stream, Run: w.Run, Batch: w.Batch, Options: Merged(s.stream.Options, w.Run.Options)}
+	s.choice, s.write, s.keys, s.redo, s.reread, s.failed = Choice{}, lake.Write{}, nil, 0, false, nil
+	s.read = false
+	if !s.opened {
+		return s, Open{}
+	}
+	return s.inSession()
+}
+
+func (s State) inSession() (State, Action) {
+	if s.stream.TargetTable == "" {
+		return s, Bind{}
+	}
+	return s, ReadControl{s.work.Batch.BatchID}
+}
+
+// controlRead compares the lake with the queue before a batch is begun.
+func (s State) controlRead(c lake.Control) (State, Action) {
+	s.control, s.read = c, true
+	b := s.work.Batch
+	if s.begun {
+		return s.afterBegin()
+	}
+	if c.Marker == nil && !after(b, c.Fence) {
+		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E("SLUICE-LOAD-FENCE-AHEAD", doing(b),
+			fmt.Sprintf("the lake has run %d batch %d already, this is run %d batch %d", c.Fence.RunSeq, c.Fence.BatchIndex, b.RunSeq, b.BatchIndex),
+			"was the state DB restored from a backup, or do two installations load this lake? see docs/errors.md", nil)))
+	}
+	if s.attempt >= s.limits.MaxAttempts {
+		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E(orCode(b.ErrorCode, "SLUICE-LOAD-INTERRUPTED"), doing(b),
+			fmt.Sprintf("%d attempts are used up; the last error: %s", s.attempt, orText(b.ErrorText, "the loader died")),
+			"mend the cause and run `sluice quarantine retry`", nil)))
+	}
+	return s, Start{b.BatchID}
+}
+
+// after reports whether a batch comes after the last one that the fence has seen.
+func after(b sluice.Batch, f lake.Fence) bool {
+	return b.RunSeq > f.RunSeq || b.RunSeq == f.RunSeq && b.BatchIndex > f.BatchIndex
+}
+
+// started goes on with a batch that is executing under our lease.
+func (s State) started() (State, Action) {
+	if s.control.Marker != nil {
+		return s.alreadyApplied()
+	}
+	return s, s.describe()
+}
+
+// afterBegin goes on with a batch that was executing before its control table was read: one that a former owner began, or
+// one that is redone after a conflict.
+func (s State) afterBegin() (State, Action) {
+	if s.control.Marker != nil {
+		return s.alreadyApplied()
+	}
+	if s.redo > 0 && s.control.Fence.Seq != s.write.Seq {
+		return s, Stop{Why: sluice.E("SLUICE-LOAD-FENCE-LOST", doing(s.work.Batch),
+			fmt.Sprintf("the fence moved from %d to %d meanwhile", s.write.Seq, s.control.Fence.Seq), "nothing to do: the other writer goes on", nil)}
+	}
+	if s.redo > 0 || s.reread {
+		return s, s.describe()
+	}
+	// A former owner counted this attempt and did not live to say how it ended. The lake says: not stored.
+	return s.fail(&lake.Failure{Phase: lake.PhaseData, Class: lake.Counted, Outcome: sluice.NotDone, Err: sluice.E(
+		"SLUICE-LOAD-INTERRUPTED", doing(s.work.Batch), fmt.Sprintf("the loader died in attempt %d", s.attempt),
+		"it is tried again by itself", nil)})
+}
+
+func (s State) alreadyApplied() (State, Action) {
+	m := s.control.Marker
+	origin, reason := sluice.OriginRecovered, ""
+	if !s.work.PrevExecuting {
+		reason = sluice.ReasonAlreadyApplied
+	}
+	a := s.success(origin, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})
+	a.Op = m.Op
+	return s, RecordSuccess{a}
+}
+
+func (s State) describe() Action {
+	return Describe{Path: s.work.Batch.Path, Target: lake.Table{Schema: s.stream.TargetSchema, Name: s.stream.TargetTable}}
+}
+
+func (s State) described() (State, Action) {
+	keys, fail := KeyColumns(s.facts)
+	if fail != nil {
+		return s.fail(fail)
+	}
+	if s.keys = keys; len(keys) > 0 {
+		return s, DescribeKeys{Path: s.work.Batch.Path, Keys: keys}
+	}
+	return s.choose(lake.KeyFacts{})
+}
+
+func (s State) choose(keys lake.KeyFacts) (State, Action) {
+	choice, fail := Choose(s.facts, keys)
+	s.choice = choice
+	if fail != nil {
+		if choice.Misfit != nil {
+			s.failed = fail
+			return s, FindMisfit{Path: s.work.Batch.Path, Misfit: *choice.Misfit}
+		}
+		return s.fail(fail)
+	}
+	b := s.work.Batch
+	s.write = lake.Write{
+		StreamID: s.stream.StreamID, Seq: s.control.Fence.Seq, RunSeq: b.RunSeq, BatchIndex: b.BatchIndex, RunID: b.RunID,
+		BatchID: b.BatchID, TableID: s.facts.Target.TableID, RowsRead: s.facts.File.Rows, Change: choice.Change,
+	}
+	if choice.Change.Op == sluice.OpCreate && !s.facts.Target.SchemaExists {
+		return s, CreateSchema{s.stream.TargetSchema}
+	}
+	return s, Apply{s.write}
+}
+
+func (s State) misfit(value string) (State, Action) {
+	m := s.choice.Misfit
+	file, _ := s.facts.File.Columns.Find(m.Column)
+	target, _ := s.facts.Target.Columns.Find(m.Column)
+	return s.quarantine(TypeConflict(s.work.Batch, file, target, value))
+}
+
+func (s State) resolved(e Resolved) (State, Action) {
+	s.control, s.read, s.opened = e.Control, true, true // the new session takes the place of the broken one
+	if e.Outcome == sluice.Done {
+		m := e.Control.Marker
+		return s, RecordSuccess{s.success(sluice.OriginRecovered, "", lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})}
+	}
+	// Nothing is stored, and a late COMMIT would fail: the redo takes the same fence value.
+	return s.again()
+}
+
+// again redoes the whole transaction in place, with the fence read anew, a few times; then the batch waits.
+func (s State) again() (State, Action) {
+	if s.redo++; s.redo <= s.limits.MaxRedo {
+		if !s.opened {
+			return s, Open{Wait: backoff(50*time.Millisecond, 2*time.Second, s.redo)}
+		}
+		return s, s.describe()
+	}
+	return s.deferred(lake.Fail(lake.PhaseData, lake.Deferred, sluice.E("SLUICE-LAKE-CONFLICT", doing(s.work.Batch),
+		fmt.Sprintf("other transactions were in the way %d times in a row", s.redo), "it is tried again by itself", nil)))
+}
+
+// fail decides what follows from a failure. Whatever it is, the session that saw it is closed.
+func (s State) fail(f *lake.Failure) (State, Action) {
+	s.opened = false
+	if f.Outcome == sluice.Unknown {
+		return s, Resolve{s.write}
+	}
+	switch f.Class {
+	case lake.NotOurs:
+		return s, Stop{Why: f}
+	case lake.Conflict:
+		return s.again()
+	case lake.Deferred:
+		if f.Phase == lake.PhaseResolve || s.unresolved() {
+			return s, Stop{Why: f, Rest: true} // still executing: the next owner resolves it
+		}
+		return s.deferred(f)
+	case lake.Reread:
+		if !s.reread {
+			s.reread = true
+			return s, Open{}
+		}
+		return s.quarantine(f)
+	case lake.SecondLook:
+		if s.work.Batch.ErrorCode == f.Err.Code {
+			return s.quarantine(f)
+		}
+		return s.retry(f, s.limits.SecondLook)
+	case lake.Counted:
+		if s.attempt >= s.limits.MaxAttempts {
+			return s.quarantine(f)
+		}
+		return s.retry(f, backoff(s.limits.RetryBase, s.limits.RetryCap, s.rest(f)))
+	case lake.Permanent:
+	}
+	return s.quarantine(f)
+}
+
+// unresolved reports whether a former owner's attempt has not been read back yet: until then nothing may be said of the
+// batch.
+func (s State) unresolved() bool { return s.work.PrevExecuting && !s.read }
+
+// rest is the number of counted waits so far. The first interruption waits for nothing: a process that was restarted is
+// not the batch's fault.
+func (s State) rest(f *lake.Failure) int {
+	if f.Err.Code == "SLUICE-LOAD-INTERRUPTED" {
+		return s.attempt - 1
+	}
+	return s.attempt
+}
+
+// backoff is base · 2^(n−1), at most limit; nothing for n = 0.
+func backoff(base, limit time.Duration, n int) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	for ; n > 1 && base < limit; n-- {
+		base *= 2
+	}
+	return min(base, limit)
+}
+
+func (s State) retry(f *lake.Failure, wait time.Duration) (State, Action) {
+	s.failed = f
+	return s, RecordRetry{s.failure(f, wait, true)}
+}
+
+func (s State) deferred(f *lake.Failure) (State, Action) {
+	s.failed = f
+	return s, RecordRetry{s.failure(f, backoff(s.limits.DeferBase, s.limits.DeferCap, s.work.Batch.Deferrals+1), false)}
+}
+
+func (s State) quarantine(f *lake.Failure) (State, Action) {
+	s.failed = f
+	return s, RecordQuarantine{s.failure(f, 0, true)}
+}
+
+func (s State) failure(f *lake.Failure, wait time.Duration, counted bool) queue.Failure {
+	return queue.Failure{
+		BatchID: s.work.Batch.BatchID, Code: f.Err.Code, Text: f.Err.What, Hint: f.Err.Hint, Wait: wait, Counted: counted,
+	}
+}
+
+func (s State) success(origin sluice.Origin, reason string, a lake.Applied) queue.Applied {
+	return queue.Applied{
+		BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
+		FenceSeq: a.FenceSeq, LakeSnapshot: a.Snapshot, Origin: origin, Reason: reason, Phases: a.Phases,
+	}
+}
+
+func orCode(c, def sluice.Code) sluice.Code {
+	if c == "" {
+		return def
+	}
+	return c
+}
+
+func orText(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}

@@ -1,0 +1,137 @@
+package load
+
+import "sluice/internal/lake"
+
+// nullType is the engine's type of a Parquet column that has no type.
+const nullType = `"NULL"`
+
+// Fitness says how a file column's type stands to the target column's.
+type Fitness int
+
+// The fitnesses.
+const (
+	Same        Fitness = iota
+	Narrower            // a lossless cast exists
+	Wider               // the target can be widened
+	Conflicting         // neither
+)
+
+// StoredType gives the type under which the lake keeps a file type (spec/loader.md §10); ok is false if it cannot hold
+// it.
+func StoredType(t lake.Type) (stored lake.Type, ok bool) {
+	switch t.Base {
+	case "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE",
+		"DATE", "TIME", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+		"TIMESTAMP WITH TIME ZONE", "INTERVAL", "VARCHAR", "BLOB", "UUID", "JSON", "GEOMETRY", "VARIANT":
+		return t, true
+	case "DECIMAL":
+		return t, t.Width <= 38
+	case "ENUM":
+		return lake.Type{Base: "VARCHAR"}, true
+	case "HUGEINT", "UHUGEINT":
+		// DuckLake would keep these as DOUBLE and lose digits without a word.
+		return lake.Type{Base: "DECIMAL", Width: 38}, true
+	case "FLOAT16":
+		return lake.Type{Base: "FLOAT"}, true
+	case "LIST", "ARRAY":
+		elem, ok := StoredType(*t.Elem)
+		return lake.Type{Base: "LIST", Elem: &elem}, ok
+	case "MAP":
+		key, ok := StoredType(*t.Key)
+		elem, ok2 := StoredType(*t.Elem)
+		return lake.Type{Base: "MAP", Key: &key, Elem: &elem}, ok && ok2
+	case "STRUCT":
+		out := lake.Type{Base: "STRUCT"}
+		for _, f := range t.Fields {
+			ft, ok := StoredType(f.Type)
+			if !ok {
+				return t, false
+			}
+			out.Fields = append(out.Fields, lake.Column{Name: f.Name, Type: ft})
+		}
+		return out, true
+	}
+	return t, false
+}
+
+// integers in order of width: a value of the left fits into each one further right of the same row.
+var integers = [][]string{
+	{"TINYINT", "SMALLINT", "INTEGER", "BIGINT"},
+	{"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"},
+}
+
+// digits of the largest value of an integer type.
+var digits = map[string]int{
+	"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20,
+}
+
+func rank(base string) (row, col int) {
+	for r, names := range integers {
+		for c, n := range names {
+			if n == base {
+				return r, c
+			}
+		}
+	}
+	return -1, -1
+}
+
+// Fit compares a file's (stored) type with the target's and, if the target has to widen, says to what. The widening
+// matrix is what ALTER can do on a lake: integers of one sign, FLOAT to DOUBLE, DECIMAL of one scale, TIMESTAMP to
+// TIMESTAMPTZ.
+func Fit(file, target lake.Type) (Fitness, lake.Type) {
+	if file.Equal(target) {
+		return Same, target
+	}
+	if lossless(file, target) {
+		return Narrower, target
+	}
+	fr, fc := rank(file.Base)
+	tr, tc := rank(target.Base)
+	switch {
+	case fr >= 0 && fr == tr && fc > tc:
+		return Wider, file
+	case file.Base == "DOUBLE" && target.Base == "FLOAT":
+		return Wider, file
+	case file.Base == "DECIMAL" && target.Base == "DECIMAL" && file.Scale == target.Scale && file.Width > target.Width:
+		return Wider, file
+	case file.Base == "TIMESTAMP WITH TIME ZONE" && target.Base == "TIMESTAMP":
+		return Wider, file
+	}
+	return Conflicting, target
+}
+
+// lossless reports whether each value of a can be cast to b and back.
+func lossless(a, b lake.Type) bool {
+	ar, ac := rank(a.Base)
+	br, bc := rank(b.Base)
+	switch {
+	case ar >= 0 && br >= 0:
+		return ar == br && ac <= bc || ar == 1 && br == 0 && ac < bc
+	case ar >= 0 && b.Base == "DECIMAL":
+		return b.Width-b.Scale >= digits[a.Base]
+	case ar >= 0 && b.Base == "DOUBLE":
+		return ac <= 2 // 32 bits fit into a mantissa of 53
+	case ar >= 0 && b.Base == "FLOAT":
+		return ac <= 1 // 16 bits fit into a mantissa of 24
+	}
+	switch a.Base {
+	case "FLOAT":
+		return b.Base == "DOUBLE"
+	case "DECIMAL":
+		return b.Base == "DECIMAL" && a.Scale <= b.Scale && a.Width-a.Scale <= b.Width-b.Scale
+	case "DATE":
+		return b.Base == "TIMESTAMP"
+	case "TIMESTAMP_S":
+		return b.Base == "TIMESTAMP_MS" || b.Base == "TIMESTAMP"
+	case "TIMESTAMP_MS":
+		return b.Base == "TIMESTAMP"
+	case "TIMESTAMP":
+		return b.Base == "TIMESTAMP WITH TIME ZONE" // sessions run in UTC
+	case "JSON":
+		return b.Base == "VARCHAR"
+	case "LIST":
+		return b.Base == "LIST" && (a.Elem.Equal(*b.Elem) || lossless(*a.Elem, *b.Elem))
+	}
+	return false
+}

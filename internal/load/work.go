@@ -1,0 +1,281 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"sluice/internal/lake"
+	"sluice/internal/queue"
+	"sluice/internal/sluice"
+	"sluice/internal/stream"
+)
+
+const (
+	// recordTimeout bounds writes to the state DB that record finished work; they are not cancelled with the work.
+	recordTimeout = 30 * time.Second
+	// resolveTimeout is how long an unknown outcome is looked into before the stream is left standing (spec/lake.md §5).
+	resolveTimeout = 5 * time.Minute
+	// A stream is offered back after this much work, so that others get their turn (spec/loader.md §4).
+	turnBatches = 50
+	turnTime    = time.Minute
+)
+
+// worker does what Step says, for one stream under one lease.
+type worker struct {
+	loader  *Loader
+	lease   sluice.Lease
+	log     *slog.Logger
+	session Session
+	stream  sluice.Stream
+	batch   sluice.Batch
+	begun   time.Time // of the batch
+	turn    time.Time
+	applied int
+}
+
+func (w *worker) run(ctx context.Context) Stop {
+	s, err := w.loader.deps.Streams.Get(ctx, w.lease.StreamID)
+	if err != nil {
+		return Stop{Why: err, Rest: true}
+	}
+	w.stream, w.turn = s, time.Now()
+	state, event := Begin(w.loader.cfg.Limits, s), Event(Claimed{})
+	for {
+		var action Action
+		state, action = Step(state, event)
+		if stop, ok := action.(Stop); ok {
+			return stop
+		}
+		w.log.Debug("step", "action", fmt.Sprintf("%T", action), "batch_id", w.batch.BatchID)
+		event = w.do(ctx, action)
+	}
+}
+
+func (w *worker) close() {
+	if w.session != nil {
+		_ = w.session.Close()
+		w.session = nil
+	}
+}
+
+// do carries one action out and says what came of it.
+func (w *worker) do(ctx context.Context, a Action) Event {
+	switch a := a.(type) {
+	case FetchNext:
+		return w.fetchNext(ctx)
+	case Open:
+		if err := pause(ctx, jitter(a.Wait)); err != nil {
+			return Lost{err}
+		}
+		return w.open(ctx)
+	case Bind:
+		return w.bind(ctx)
+	case ReadControl:
+		return w.readControl(ctx, a.BatchID)
+	case Start:
+		attempt, err := w.loader.deps.Queue.Start(ctx, w.lease, a.BatchID)
+		if err != nil {
+			return Lost{err}
+		}
+		return Started{attempt}
+	case Describe:
+		return w.describe(ctx, a)
+	case DescribeKeys:
+		keys, err := w.session.DescribeKeys(ctx, a.Path, a.Keys)
+		return orFailed(err, lake.PhaseDescribe, KeysDescribed{keys})
+	case FindMisfit:
+		value, _, err := w.session.FirstMisfit(ctx, a.Path, a.Misfit.Column, a.Misfit.To)
+		if err != nil {
+			w.log.Debug("no value found for the message of a type conflict", "err", err)
+		}
+		return MisfitFound{value}
+	case CreateSchema:
+		return orFailed(w.session.CreateSchema(ctx, a.Schema), lake.PhaseDescribe, SchemaCreated{})
+	case Apply:
+		return w.apply(ctx, a)
+	case Resolve:
+		return w.resolve(ctx, a)
+	case RecordSuccess:
+		return w.recordSuccess(ctx, a.Applied)
+	case RecordRetry:
+		a.Failure.Wait = jitter(a.Failure.Wait)
+		return w.recordFailure(ctx, "batch came to nothing; it is tried again", a.Failure, w.loader.deps.Queue.Retry)
+	case RecordQuarantine:
+		return w.recordFailure(ctx, "batch quarantined", a.Failure, w.loader.deps.Queue.Quarantine)
+	}
+	return Lost{fmt.Errorf("work on stream %s: unknown action %T", w.lease.StreamID, a)}
+}
+
+func orFailed(err error, phase lake.Phase, ok Event) Event {
+	if err != nil {
+		return Failed{lake.AsFailure(err, phase, "")}
+	}
+	return ok
+}
+
+func (w *worker) fetchNext(ctx context.Context) Event {
+	if w.applied >= turnBatches || time.Since(w.turn) > turnTime && w.applied > 0 {
+		return Idle{} // others get their turn; the stream is claimed again when none waits
+	}
+	work, err := w.loader.deps.Queue.Next(ctx, w.lease)
+	switch {
+	case errors.Is(err, queue.ErrNoWork):
+		return Idle{}
+	case err != nil:
+		return Lost{err}
+	}
+	w.batch, w.begun = work.Batch, time.Now()
+	return Next{work}
+}
+
+func (w *worker) open(ctx context.Context) Event {
+	w.close()
+	s, err := w.loader.deps.Sessions.Open(ctx, w.lease.Org)
+	if err != nil {
+		return Failed{lake.AsFailure(err, lake.PhaseConnect, "open a session")}
+	}
+	w.session = s
+	return Opened{}
+}
+
+// bind gives the stream its table's name at its first batch. A table that is there already and belongs to no stream is
+// found by asking the lake.
+func (w *worker) bind(ctx context.Context) Event {
+	var lakeErr error
+	_, err := w.loader.deps.Streams.Bind(ctx, w.lease.StreamID, stream.BindOptions{
+		Exists: func(ctx context.Context, schema, table string) (bool, error) {
+			ok, err := w.session.TableExists(ctx, lake.Table{Schema: schema, Name: table})
+			lakeErr = err
+			return ok, err
+		},
+	}, stream.By{Who: "loader"})
+	switch {
+	case lakeErr != nil:
+		return Failed{lake.AsFailure(lakeErr, lake.PhaseDescribe, "look for the stream's table")}
+	case sluice.CodeOf(err) == "SLUICE-NAME-AMBIGUOUS":
+		var e *sluice.Error
+		errors.As(err, &e)
+		return Failed{lake.Fail(lake.PhasePlan, lake.Permanent, e)}
+	case err != nil:
+		return Lost{err}
+	}
+	if w.stream, err = w.loader.deps.Streams.Get(ctx, w.lease.StreamID); err != nil {
+		return Lost{err}
+	}
+	return Bound{w.stream}
+}
+
+func (w *worker) readControl(ctx context.Context, id sluice.BatchID) Event {
+	c, err := w.session.ReadControl(ctx, w.lease.StreamID, id)
+	if errors.Is(err, lake.ErrNoControl) {
+		if err = w.session.EnsureControl(ctx, w.lease.StreamID); err == nil {
+			c, err = w.session.ReadControl(ctx, w.lease.StreamID, id)
+		}
+	}
+	return orFailed(err, lake.PhaseControl, ControlRead{c})
+}
+
+func (w *worker) describe(ctx context.Context, a Describe) Event {
+	var d Described
+	var err error
+	if a.Path != "" {
+		if d.File, err = w.session.DescribeFile(ctx, a.Path); err != nil {
+			return Failed{lake.AsFailure(err, lake.PhaseDescribe, "describe the file")}
+		}
+	}
+	d.Target, err = w.session.DescribeTarget(ctx, a.Target)
+	return orFailed(err, lake.PhaseDescribe, d)
+}
+
+func (w *worker) apply(ctx context.Context, a Apply) Event {
+	ctx, cancel := context.WithTimeout(ctx, w.loader.cfg.BatchTimeout)
+	defer cancel()
+	applied, err := w.session.Apply(ctx, a.Write)
+	return orFailed(err, lake.PhaseData, Applied{applied})
+}
+
+// resolve reads back what became of a COMMIT without an answer, on a session of its own, for at most resolveTimeout.
+func (w *worker) resolve(ctx context.Context, a Resolve) Event {
+	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, errors.New("it took too long"))
+	defer cancel()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		ev := w.open(ctx)
+		if _, ok := ev.(Opened); ok {
+			outcome, control, err := w.session.Resolve(ctx, a.Write)
+			var f *lake.Failure
+			if err == nil {
+				w.log.Info("unknown outcome resolved", "batch_id", w.batch.BatchID, "outcome", outcome)
+				return Resolved{outcome, control}
+			}
+			if f = lake.AsFailure(err, lake.PhaseResolve, "read back"); f.Class == lake.NotOurs || f.Class == lake.Permanent {
+				return Failed{f}
+			}
+		}
+		if err := pause(ctx, wait); err != nil {
+			return Failed{lake.Fail(lake.PhaseResolve, lake.Deferred, sluice.E("SLUICE-LAKE-UNRESOLVED", doing(w.batch),
+				"the lake did not say in time whether the last commit is stored", "it is looked into again by itself; see `sluice doctor`", err))}
+		}
+	}
+}
+
+func (w *worker) recordSuccess(ctx context.Context, a queue.Applied) Event {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if err := w.loader.deps.Queue.Succeed(ctx, w.lease, a); err != nil {
+		return Lost{err} // the lake has it: the next owner finds the marker
+	}
+	w.applied++
+	w.log.Info("batch applied", "run_id", w.batch.RunID, "batch_id", a.BatchID, "batch_index", w.batch.BatchIndex, "op", a.Op,
+		"rows", a.RowsWritten, "origin", a.Origin, "reason", a.Reason, "duration_ms", time.Since(w.begun).Milliseconds())
+	w.loader.count(1, 0)
+	return Recorded{}
+}
+
+func (w *worker) recordFailure(ctx context.Context, msg string, f queue.Failure,
+	record func(context.Context, sluice.Lease, queue.Failure) (sluice.LoadState, error),
+) Event {
+	if errors.Is(context.Cause(ctx), queue.ErrLeaseLost) {
+		return Lost{queue.ErrLeaseLost} // a writer that has lost its lease writes neither success nor error
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	state, err := record(ctx, w.lease, f)
+	if err != nil {
+		return Lost{err}
+	}
+	w.log.Warn(msg, "run_id", w.batch.RunID, "batch_id", f.BatchID, "batch_index", w.batch.BatchIndex, "code", f.Code,
+		"what", f.Text, "wait", f.Wait, "load_state", state)
+	w.loader.count(0, 1)
+	return Recorded{}
+}
+
+func (l *Loader) count(batches, failures int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status.Batches += batches
+	l.status.Failures += failures
+}
+
+// pause waits, or gives the cause of ctx's end.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// jitter spreads a wait by ±20 %.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
