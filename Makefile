@@ -4,11 +4,11 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-# The version is stamped below; asking git again fails in a checkout that belongs to somebody else.
-export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
+# Go records the commit in the binary, and gives up where git does not answer (no git, somebody else's checkout).
+export GOFLAGS := $(strip -buildvcs=$(shell git rev-parse HEAD > /dev/null 2>&1 && echo auto || echo false) $(GOFLAGS))
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -X sluice/internal/app.version=$(VERSION)
 PLATFORM := $(shell go env GOOS)-$(shell go env GOARCH)
 
 # Each test binary holds an engine: two at a time keep a small machine usable.
