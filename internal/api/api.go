@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sluice/internal/control"
+	"sluice/internal/queue"
+	"sluice/internal/sluice"
+	"sluice/internal/stream"
+)
+
+// Deps are what the routes stand on.
+type Deps struct {
+	Control *control.Store
+	Streams *stream.Store
+	Queue   *queue.Store
+	// NewLake says where the lake of a new org is to be; extra are further extract prefixes.
+	NewLake func(org sluice.Org, extra []string) (control.Lake, error)
+	// OrgCreated is told of each new org, so that its warehouse is provisioned soon.
+	OrgCreated func(ctx context.Context, org sluice.Org) error
+	// TableExists asks a lake for a table; nil where this process has no engine.
+	TableExists func(ctx context.Context, org sluice.Org, schema, table string) (bool, error)
+	// Server tells about this process, from memory.
+	Server func() Server
+	// Healthy says why the process should be restarted, from memory; nil means never.
+	Healthy func() error
+	// Ready lists what must hold before the process is used.
+	Ready func() []Check
+	// Metrics serves /metrics; nil leaves it out.
+	Metrics http.Handler
+	// Observe counts a request; route is the pattern.
+	Observe func(route string, status int, took time.Duration)
+	// Enqueued counts rows of an enqueue call by result.
+	Enqueued func(result string, n int)
+	Log      *slog.Logger
+}
+
+// maxBody is the largest request body.
+const maxBody = 1 << 20
+
+// New makes the handler of all routes.
+func New(d Deps) http.Handler {
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	d.Log = d.Log.With("component", "api")
+	mux := http.NewServeMux()
+	ops(mux, d)
+	cfg := huma.DefaultConfig("Sluice", d.version())
+	cfg.Info.Description = "Control plane and queue of Sluice. The words are those of the command line."
+	cfg.DocsPath = ""     // its page loads scripts from elsewhere
+	cfg.SchemasPath = ""  // they are in the document
+	cfg.CreateHooks = nil // no $schema links in answers
+	useErrors.Do(setErrors)
+	api := humago.New(mux, cfg)
+	for _, routes := range []func(huma.API, Deps){
+		orgRoutes, teamRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
+	} {
+		routes(api, d)
+	}
+	mux.HandleFunc("/", unknownRoute(mux))
+	return d.observed(mux, d.requestID(localOnly(mux)))
+}
+
+func (d Deps) version() string {
+	if d.Server == nil {
+		return "dev"
+	}
+	return d.Server().Version
+}
+
+// route registers an operation whose handler gives errors of the project.
+func route[I, O any](api huma.API, d Deps, method, path, id, summary string, status int, handler func(context.Context, *I) (*O, error)) {
+	huma.Register(api, huma.Operation{
+		OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary, DefaultStatus: status, MaxBodyBytes: maxBody,
+		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError},
+	}, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, d.failed(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// Page is what a listing takes. Embedded inputs are exported: the framework does not see others.
+type Page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most rows to give"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+}
+
+// who changes things: there is no login yet.
+const who = "local"
+
+func by(ctx context.Context) control.By { return control.By{Who: who, RequestID: requestID(ctx)} }
+
+// act is the body of an operator's command.
+type act struct {
+	DryRun bool   `json:"dry_run,omitempty" doc:"only say what would be done"`
+	Note   string `json:"note,omitempty" maxLength:"1000" doc:"kept with what was done"`
+}
+
+func (a act) operator(ctx context.Context) queue.Operator {
+	return queue.Operator{Who: who, RequestID: requestID(ctx), Note: a.Note, DryRun: a.DryRun}
+}
+
+// body wraps an answer.
+type body[T any] struct{ Body T }
+
+func answer[T any](v T, err error) (*body[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &body[T]{v}, nil
+}
+
+// nonNil makes an empty list [] instead of null.
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"sluice/internal/sluice"
+	"sluice/internal/stream"
+)
+
+// Stream is a stream on the wire.
+type Stream struct {
+	StreamID       sluice.StreamID  `json:"stream_id"`
+	Org            sluice.Org       `json:"org"`
+	TeamID         sluice.TeamID    `json:"team_id"`
+	SourceType     string           `json:"source_type"`
+	Prefix         string           `json:"prefix,omitempty"`
+	Name           string           `json:"name"`
+	SyncType       sluice.SyncType  `json:"sync_type"`
+	DeltaURI       string           `json:"delta_uri,omitempty"`
+	Options        sluice.Options   `json:"options"`
+	TargetSchema   string           `json:"target_schema,omitempty" doc:"empty until the table is named"`
+	TargetTable    string           `json:"target_table,omitempty"`
+	Enabled        bool             `json:"enabled"`
+	Lifecycle      sluice.Lifecycle `json:"lifecycle"`
+	BootstrappedAt *time.Time       `json:"bootstrapped_at,omitempty"`
+	CreatedAt      time.Time        `json:"created_at"`
+}
+
+func wireStream(s sluice.Stream) Stream {
+	return Stream{
+		StreamID: s.StreamID, Org: s.Org, TeamID: s.TeamID, SourceType: s.SourceType, Prefix: s.Prefix, Name: s.Name, SyncType: s.SyncType,
+		DeltaURI: s.DeltaURI, Options: s.Options, TargetSchema: s.TargetSchema, TargetTable: s.TargetTable, Enabled: s.Enabled,
+		Lifecycle: s.Lifecycle, BootstrappedAt: s.BootstrappedAt, CreatedAt: s.CreatedAt,
+	}
+}
+
+// Streams is a page of streams.
+type Streams struct {
+	Streams    []Stream `json:"streams"`
+	NextCursor string   `json:"next_cursor,omitempty"`
+}
+
+// AddStream is the body that registers a stream.
+type AddStream struct {
+	StreamID   string         `json:"stream_id,omitempty" doc:"UUID; default: a new one"`
+	TeamID     int64          `json:"team_id"`
+	SourceType string         `json:"source_type" minLength:"1" maxLength:"200"`
+	Prefix     string         `json:"prefix,omitempty" maxLength:"200"`
+	Name       string         `json:"name" minLength:"1" maxLength:"500"`
+	SyncType   string         `json:"sync_type" doc:"full_refresh, incremental, append or cdc"`
+	Options    sluice.Options `json:"options,omitempty"`
+	DryRun     bool           `json:"dry_run,omitempty"`
+}
+
+// BindStream is the body that gives a stream its table.
+type BindStream struct {
+	Table  string `json:"table,omitempty" doc:"the table's name; default: derived by the org's policy"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// StreamPath names the object in the path of a route.
+type StreamPath struct {
+	StreamID string `path:"stream_id" doc:"UUID"`
+}
+
+func streamRoutes(api huma.API, d Deps) {
+	route(api, d, http.MethodGet, "/streams", "list-streams", "List streams, or find one by what people call it", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			Page
+			Org    string `query:"org"`
+			TeamID int64  `query:"team_id"`
+			Ref    string `query:"ref" doc:"UUID, team/source_type/name, team/source_type/prefix/name, schema.table or table"`
+		},
+		) (*body[Streams], error) {
+			if in.Ref != "" {
+				return answer(findStreams(ctx, d, sluice.Org(in.Org), in.Ref))
+			}
+			f := stream.Filter{Org: sluice.Org(in.Org), After: sluice.StreamID(in.Cursor), Limit: in.Limit}
+			if in.TeamID != 0 {
+				team := sluice.TeamID(in.TeamID)
+				f.TeamID = &team
+			}
+			return answer(listStreams(ctx, d, f))
+		})
+	route(api, d, http.MethodGet, "/streams/{stream_id}", "get-stream", "Show a stream", http.StatusOK,
+		func(ctx context.Context, in *StreamPath) (*body[Stream], error) {
+			s, err := d.Streams.Get(ctx, sluice.StreamID(in.StreamID))
+			return answer(wireStream(s), err)
+		})
+	route(api, d, http.MethodPost, "/orgs/{org}/streams", "add-stream", "Register a stream", http.StatusCreated,
+		func(ctx context.Context, in *struct {
+			OrgPath
+			Body AddStream
+		},
+		) (*body[Stream], error) {
+			return answer(addStream(ctx, d, sluice.Org(in.Org), in.Body))
+		})
+	route(api, d, http.MethodPost, "/streams/{stream_id}/bind", "bind-stream", "Give a stream its table, once", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			StreamPath
+			Body BindStream
+		},
+		) (*body[stream.Binding], error) {
+			return answer(bindStream(ctx, d, sluice.StreamID(in.StreamID), in.Body))
+		})
+}
+
+func listStreams(ctx context.Context, d Deps, f stream.Filter) (Streams, error) {
+	found, err := d.Streams.List(ctx, f)
+	out := Streams{Streams: []Stream{}}
+	for _, s := range found {
+		out.Streams = append(out.Streams, wireStream(s))
+	}
+	if f.Limit > 0 && len(found) == f.Limit {
+		out.NextCursor = string(found[len(found)-1].StreamID)
+	}
+	return out, err
+}
+
+// findStreams finds the streams that ref may mean.
+func findStreams(ctx context.Context, d Deps, org sluice.Org, ref string) (Streams, error) {
+	out := Streams{Streams: []Stream{}}
+	if id, err := uuid.Parse(ref); err == nil {
+		s, err := d.Streams.Get(ctx, sluice.StreamID(id.String()))
+		if err != nil {
+			return out, err
+		}
+		out.Streams = append(out.Streams, wireStream(s))
+		return out, nil
+	}
+	err := eachStream(ctx, d, stream.Filter{Org: org}, func(s sluice.Stream) {
+		if means(ref, s) && len(out.Streams) < 100 {
+			out.Streams = append(out.Streams, wireStream(s))
+		}
+	})
+	return out, err
+}
+
+// means reports whether ref is a name of s.
+func means(ref string, s sluice.Stream) bool {
+	team := strconv.FormatInt(int64(s.TeamID), 10)
+	names := []string{strings.Join([]string{team, s.SourceType, s.Name}, "/")}
+	if s.Prefix != "" {
+		names = []string{strings.Join([]string{team, s.SourceType, s.Prefix, s.Name}, "/")}
+	}
+	if s.TargetTable != "" {
+		names = append(names, s.TargetTable, s.TargetSchema+"."+s.TargetTable)
+	}
+	for _, n := range names {
+		if ref == n {
+			return true
+		}
+	}
+	return false
+}
+
+func addStream(ctx context.Context, d Deps, org sluice.Org, in AddStream) (Stream, error) {
+	doing := fmt.Sprintf("add stream %s/%s of org %s", in.SourceType, in.Name, org)
+	sync := sluice.SyncType(in.SyncType)
+	if !sync.Valid() {
+		return Stream{}, sluice.E("SLUICE-LOAD-SYNC-TYPE", doing, fmt.Sprintf("unknown sync type %q", in.SyncType), "use full_refresh, incremental, append or cdc", nil)
+	}
+	if in.StreamID != "" {
+		id, err := uuid.Parse(in.StreamID)
+		if err != nil {
+			return Stream{}, sluice.E("SLUICE-CONTROL-INVALID", doing, fmt.Sprintf("stream_id %q is not a UUID", in.StreamID), "leave it out for a new one", nil)
+		}
+		in.StreamID = id.String()
+	}
+	n := stream.NewStream{
+		StreamID: sluice.StreamID(in.StreamID), Org: org, TeamID: sluice.TeamID(in.TeamID), SourceType: in.SourceType, Prefix: in.Prefix,
+		Name: in.Name, SyncType: sync, Options: in.Options,
+	}
+	if in.DryRun {
+		if _, err := d.Control.Team(ctx, org, n.TeamID); err != nil {
+			return Stream{}, err
+		}
+		return wireStream(sluice.Stream{
+			StreamID: n.StreamID, Org: org, TeamID: n.TeamID, SourceType: n.SourceType, Prefix: n.Prefix, Name: n.Name, SyncType: sync, Options: n.Options,
+			Enabled: true, Lifecycle: sluice.Primed,
+		}), nil
+	}
+	s, err := d.Streams.Add(ctx, n, stream.By(by(ctx)))
+	return wireStream(s), err
+}
+
+func bindStream(ctx context.Context, d Deps, id sluice.StreamID, in BindStream) (stream.Binding, error) {
+	s, err := d.Streams.Get(ctx, id)
+	if err != nil {
+		return stream.Binding{}, err
+	}
+	o := stream.BindOptions{Table: in.Table, DryRun: in.DryRun}
+	if d.TableExists != nil {
+		o.Exists = func(ctx context.Context, schema, table string) (bool, error) {
+			return d.TableExists(ctx, s.Org, schema, table)
+		}
+	}
+	return d.Streams.Bind(ctx, id, o, stream.By(by(ctx)))
+}
