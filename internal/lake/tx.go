@@ -169,15 +169,20 @@ func (s *Session) lastSnapshot(ctx context.Context) int64 {
 	return id
 }
 
-// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown (spec/lake.md §5): Done if
-// the fence moved to seq+1 with the batch's marker, NotDone if it still stands at seq. The late COMMIT of a writer that is
-// still alive cannot do harm after NotDone: a redo takes the same seq, so one of the two fails.
+// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown.
 func (s *Session) Resolve(ctx context.Context, w Write) (sluice.Outcome, Control, error) {
 	c, err := s.ReadControl(ctx, w.StreamID, w.BatchID)
-	if err != nil {
-		return sluice.Unknown, c, err
-	}
+	return OutcomeOf(w, c, err)
+}
+
+// OutcomeOf says what a control table that was read afterwards tells of a write (spec/lake.md §5): Done if it has the
+// batch's marker, NotDone if the fence still stands at w.Seq. The late COMMIT of a writer that is still alive cannot do
+// harm after NotDone: a redo takes the same fence value, so one of the two fails. Anything else is a Failure of class
+// NotOurs; err is passed on as Unknown.
+func OutcomeOf(w Write, c Control, err error) (sluice.Outcome, Control, error) {
 	switch {
+	case err != nil:
+		return sluice.Unknown, c, err
 	case c.Marker != nil:
 		return sluice.Done, c, nil
 	case c.Fence.Seq == w.Seq:
