@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,6 +128,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Lake.DataPath, err = prefix(c.Lake.DataPath); err != nil {
 		return c, bad("data path: " + err.Error())
 	}
+	if strings.Contains(c.Lake.DataPath, "=") {
+		return c, bad("data path: the extension takes a = in it for a partition (duckdb/ducklake#1027)")
+	}
 	prefixes := make([]string, 0, len(c.ReadPrefixes))
 	for _, p := range c.ReadPrefixes {
 		if p, err = prefix(p); err != nil {
@@ -157,7 +161,7 @@ func prefix(p string) (string, error) {
 	}
 	p = filepath.Clean(p)
 	if p == "/" {
-		return "", fmt.Errorf("the root directory is not a prefix")
+		return "", errors.New("the root directory is not a prefix")
 	}
 	return p + "/", nil
 }

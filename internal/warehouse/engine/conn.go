@@ -133,15 +133,13 @@ func (c *Conn) Prepare(ctx context.Context, query string) (*duckdb.Stmt, error) 
 	return stmt, err
 }
 
-// Check is told every error that the connection gave. It retires the instance if the engine says that it is beyond
-// repair, and returns the error with the catalog's password and connection string cut out.
+// Check is told every error that the connection gave. It retires the instance if the engine is beyond repair, and returns
+// the error with the catalog's password cut out.
 func (c *Conn) Check(err error) error {
 	if err == nil {
 		return nil
 	}
-	if reason := fatal(err); reason != "" {
-		c.inst.retire(reason)
-	}
+	c.inst.examine(err)
 	return c.inst.scrub(err)
 }
 

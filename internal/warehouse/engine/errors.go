@@ -14,17 +14,22 @@ import (
 // fatal says why an error puts an end to its instance, or "". The driver derives the type from the prefix that the
 // engine itself puts first; text of a user comes after it and cannot change it.
 func fatal(err error) string {
-	var de *duckdb.Error
-	if !errors.As(err, &de) {
-		return ""
-	}
-	switch de.Type { //nolint:exhaustive // all other types leave the instance usable
+	switch errorType(err) { //nolint:exhaustive // all other types leave the instance usable
 	case duckdb.ErrorTypeFatal:
 		return "fatal"
 	case duckdb.ErrorTypeInternal:
 		return "internal"
 	}
 	return ""
+}
+
+// errorType is the engine's type of an error; ErrorTypeInvalid for others.
+func errorType(err error) duckdb.ErrorType {
+	var de *duckdb.Error
+	if errors.As(err, &de) {
+		return de.Type
+	}
+	return duckdb.ErrorTypeInvalid
 }
 
 // scrubbed is an error of the engine with secrets cut out of its text. What it wraps is clean too: the engine's error type

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -23,6 +24,8 @@ type instance struct {
 	end    context.CancelFunc
 	gone   chan struct{} // closed when all is closed and unlocked
 	born   time.Time
+
+	probing sync.Mutex // one probe at a time
 
 	refs    int
 	used    time.Time
@@ -104,7 +107,36 @@ func (i *instance) greet(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func (i *instance) release()              { i.reg.release(i) }
+// examine retires the instance if err says that it is beyond repair. A catalog file that could not be checkpointed (a full
+// disk) is put out of use by the engine with an IO error, a type that a missing Parquet file has too: there the catalog
+// itself is asked, because the text is one that a user can produce.
+func (i *instance) examine(err error) {
+	if reason := fatal(err); reason != "" {
+		i.retire(reason)
+		return
+	}
+	if i.cfg.Lake.Kind == LakeDuckDB && errorType(err) == duckdb.ErrorTypeIO && i.probing.TryLock() {
+		defer i.probing.Unlock()
+		ctx, cancel := context.WithTimeout(i.life, probeTimeout)
+		defer cancel()
+		if perr := i.probe(ctx); perr != nil && ctx.Err() == nil {
+			i.retire("catalog")
+		}
+	}
+}
+
+const probeTimeout = 5 * time.Second
+
+// probe reads from the catalog on a connection of its own.
+func (i *instance) probe(ctx context.Context) error {
+	var n int
+	if err := i.db.QueryRowContext(ctx, "SELECT count(*) FROM "+metadata+".ducklake_metadata").Scan(&n); err != nil {
+		return fmt.Errorf("read the catalog of org %s: %w", i.cfg.Org, i.scrub(err))
+	}
+	return nil
+}
+
+func (i *instance) release()              { i.reg.release(i, false) }
 func (i *instance) retire(reason string)  { i.reg.drop(i, reason) }
 func (i *instance) scrub(err error) error { return i.secret.clean(err) }
 

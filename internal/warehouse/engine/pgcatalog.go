@@ -76,7 +76,7 @@ func ProvisionCatalog(ctx context.Context, adminDSN string, org sluice.Org, pass
 		verb = "ALTER"
 	}
 	// The verifier instead of the password: statements end up in server logs.
-	statements := []string{fmt.Sprintf("%s ROLE %s LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD %s", verb, id, quoteLiteral(verifier))}
+	statements := []string{fmt.Sprintf("%s ROLE %s LOGIN PASSWORD %s", verb, id, quoteLiteral(verifier))}
 	if !super {
 		statements = append(statements, "GRANT "+id+" TO CURRENT_USER") // who makes an owner must be its member
 	}

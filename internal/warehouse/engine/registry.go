@@ -145,7 +145,7 @@ func (r *Registry) open(ctx context.Context, org sluice.Org) (*instance, error) 
 		return nil, err
 	}
 	cfg.Org = org
-	r.evict(r.opt.MaxInstances - 1)
+	r.evict() // the new one counts already
 	if err := r.awaitClosed(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -199,11 +199,13 @@ func (r *Registry) acquire(i *instance) bool {
 	return true
 }
 
-// release counts a connection out and closes the instance if that was what it waited for.
-func (r *Registry) release(i *instance) {
+// release counts a connection out and closes the instance if that was what it waited for. A probe is no use of it.
+func (r *Registry) release(i *instance, probe bool) {
 	r.mu.Lock()
 	i.refs--
-	i.used = time.Now()
+	if !probe {
+		i.used = time.Now()
+	}
 	idle := i.refs == 0
 	last := idle && i.leaving
 	recycle := idle && !i.leaving && (i.recycle || r.opt.MaxAge > 0 && time.Since(i.born) > r.opt.MaxAge)
@@ -215,12 +217,12 @@ func (r *Registry) release(i *instance) {
 	case recycle:
 		r.dropIdle(i, "recycled")
 	case over:
-		r.evict(r.opt.MaxInstances)
+		r.evict()
 	}
 }
 
-// evict closes idle instances, oldest use first, until at most keep are open.
-func (r *Registry) evict(keep int) {
+// evict closes idle instances, oldest use first, until no more than MaxInstances are open.
+func (r *Registry) evict() {
 	for {
 		r.mu.Lock()
 		var oldest *instance
@@ -229,7 +231,7 @@ func (r *Registry) evict(keep int) {
 				oldest = i
 			}
 		}
-		over := len(r.slots) > keep
+		over := len(r.slots) > r.opt.MaxInstances
 		r.mu.Unlock()
 		if !over || oldest == nil {
 			return
@@ -293,6 +295,34 @@ func (r *Registry) finish(i *instance) {
 	delete(r.closing, i)
 	r.mu.Unlock()
 	close(i.gone)
+}
+
+// Probe asks the engines that are open whether they still answer, and retires those on a DuckDB file that do not (a
+// catalog server that is away is no reason). It is for a background check; it opens nothing.
+func (r *Registry) Probe(ctx context.Context) error {
+	r.mu.Lock()
+	var open []*instance
+	for _, s := range r.slots {
+		if i := s.inst; i != nil && !i.leaving {
+			i.refs++ // so that none is closed meanwhile
+			open = append(open, i)
+		}
+	}
+	r.mu.Unlock()
+	var errs []error
+	for _, i := range open {
+		pctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		err := i.probe(pctx)
+		if err != nil {
+			errs = append(errs, err)
+			if i.cfg.Lake.Kind == LakeDuckDB && pctx.Err() == nil {
+				i.retire("catalog")
+			}
+		}
+		cancel()
+		r.release(i, true)
+	}
+	return errors.Join(errs...)
 }
 
 // Recycle closes org's instance as soon as it is idle, so that the next connection opens it with the configuration that

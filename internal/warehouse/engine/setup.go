@@ -33,15 +33,15 @@ func (i *instance) setUp(ctx context.Context, create bool) error {
 		return openError(i.cfg.Org, "start engine", err)
 	}
 	defer func() { _ = conn.Close() }()
-	for _, s := range i.steps(create) {
+	for _, s := range i.steps() {
 		if err := i.exec(ctx, conn, s); err != nil {
 			return err
 		}
 	}
-	if err := i.checkPool(ctx, conn); err != nil {
+	if err := i.exec(ctx, conn, step{"attach lake", attachSQL(i.cfg, create)}); err != nil {
 		return err
 	}
-	if err := i.exec(ctx, conn, step{"attach lake", attachSQL(i.cfg, create)}); err != nil {
+	if err := i.checkPool(ctx, conn); err != nil {
 		return err
 	}
 	if err := i.checkVersions(ctx, conn); err != nil {
@@ -66,7 +66,7 @@ func (i *instance) exec(ctx context.Context, conn *sql.Conn, s step) error {
 }
 
 // steps are the statements before ATTACH.
-func (i *instance) steps(create bool) []step {
+func (i *instance) steps() []step {
 	cfg := i.cfg
 	set := func(name, value string) step { return step{"set " + name, "SET GLOBAL " + name + " = " + value} }
 	out := []step{
@@ -144,13 +144,15 @@ func attachSQL(cfg Config, create bool) string {
 	return fmt.Sprintf("ATTACH %s AS lake (%s)", quoteLiteral(target), strings.Join(opts, ", "))
 }
 
-// checkPool makes sure that the pool setting took effect before it is used: ATTACH fixes it.
+// checkPool makes sure that the pool setting took effect: the engine takes it up at ATTACH and at no other time. It is the
+// number of connections that are kept, not a limit: a transaction may need several, and with the engine's waiting mode
+// transactions that each hold one wait for each other.
 func (i *instance) checkPool(ctx context.Context, conn *sql.Conn) error {
 	if i.cfg.Lake.Kind != LakePostgres {
 		return nil
 	}
 	var n int
-	err := conn.QueryRowContext(ctx, "SELECT value::INTEGER FROM duckdb_settings() WHERE name = 'pg_pool_max_connections'").Scan(&n)
+	err := conn.QueryRowContext(ctx, "SELECT max_connections FROM postgres_configure_pool(catalog_name = ?)", metadata).Scan(&n)
 	if err != nil {
 		return openError(i.cfg.Org, "check the pool size", i.scrub(err))
 	}
