@@ -87,10 +87,14 @@ licences: ## Write docs/licences.md, the licences of what the binary is made of
 	go test ./internal/archtest -run '^TestLicences$$' -update
 
 .PHONY: release
-release: extensions ## Build the one-file binary with its extensions inside, and its checksum, in build/release
+release: extensions ## Build the one-file binary, extensions inside, with checksum and licences, in build/release
 	mkdir -p build/release
 	go run ./internal/extension/fetch -dir $(EXTENSION_DIR) -pack internal/extension/embedded
 	go build -trimpath -tags embed_extensions -ldflags '-s -w $(LDFLAGS)' -o build/release/sluice-$(VERSION)-$(PLATFORM) ./cmd/sluice
+	@go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/sluice | sort -u | while read -r module dir; do \
+		printf '== %s\n\n' "$$module"; \
+		find "$$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' \) -exec cat {} +; \
+	done > build/release/THIRD_PARTY_LICENCES.txt
 	cd build/release && sha256sum sluice-$(VERSION)-$(PLATFORM) > sluice-$(VERSION)-$(PLATFORM).sha256
 
 .PHONY: clean
