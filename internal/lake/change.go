@@ -26,6 +26,11 @@ type Change struct {
 	OnlyChanged bool
 	// Rewrite empties and fills the table instead of replacing it, so that its identity stays.
 	Rewrite bool
+	// WriteTo is a key of our own below the lake's data path: create, replace and insert write their rows there and register
+	// the file in the transaction. Empty: the engine writes the rows itself.
+	WriteTo string
+	// Changes is set for a batch of change rows.
+	Changes *Changes
 	// WantRows is the number of rows that insert, create and replace must write; negative: not known.
 	WantRows int64
 }
@@ -37,10 +42,28 @@ type Assignment struct {
 	Cast bool
 }
 
+// Changes say how change rows are applied: the last change of a key counts, by Order and then by position.
+type Changes struct {
+	OpColumn string   // file column
+	Deletes  []string // values of OpColumn, lower case, that mean delete; all others mean upsert
+	Order    []string // file columns
+	// Kept are the target columns that hold the order; a stored row changes only for an order that is not older.
+	Kept []string
+	// Soft marks deleted rows instead of removing them, in the columns DeletedColumn and DeletedAtColumn of the target.
+	Soft bool
+}
+
+// Columns that a soft delete sets.
+const (
+	DeletedColumn   = "_sluice_deleted"
+	DeletedAtColumn = "_sluice_deleted_at"
+)
+
 // Statement is one step of a transaction.
 type Statement struct {
 	SQL      string
 	Data     bool  // moves rows: its command tag counts
+	IfRows   bool  // left out if the data statements before it have moved no rows
 	WantRows int64 // the number of rows that it must report; negative: any
 }
 
@@ -59,21 +82,27 @@ func (c Change) Statements() []Statement {
 	switch c.Op {
 	case sluice.OpCreate:
 		ddl("CREATE TABLE %s (%s)", c.Target.SQL(), columnDefs(c.Columns))
-		out = append(out, c.insert(c.source()))
+		if c.Changes != nil {
+			return append(out, c.applyChanges()...)
+		}
+		out = append(out, c.insert()...)
 	case sluice.OpReplace:
 		switch {
 		case c.Path == "":
 			ddl("DELETE FROM %s", c.Target.SQL())
 		case c.Rewrite:
 			ddl("DELETE FROM %s", c.Target.SQL())
-			out = append(out, c.insert(c.source()))
+			out = append(out, c.insert()...)
 		default:
 			ddl("CREATE OR REPLACE TABLE %s (%s)", c.Target.SQL(), columnDefs(c.Columns))
-			out = append(out, c.insert(c.source()))
+			out = append(out, c.insert()...)
 		}
 	case sluice.OpInsert:
-		out = append(out, c.insert(c.source()))
+		out = append(out, c.insert()...)
 	case sluice.OpMerge:
+		if c.Changes != nil {
+			return append(out, c.applyChanges()...)
+		}
 		out = append(out, c.merge())
 	case sluice.OpRegister, sluice.OpNothing:
 	}
@@ -88,15 +117,22 @@ func columnDefs(cs Columns) string {
 	return strings.Join(parts, ", ")
 }
 
-func (c Change) insert(source string) Statement {
-	want := c.WantRows
-	if len(c.Keys) > 0 {
-		want = -1 // de-duplicated: the count is the source's own
+// insert adds the file's rows. With a key of our own the rows are written by COPY and registered: a COMMIT whose reply is
+// lost then takes no data files with it, because the engine removes only files that it has written itself (spec/lake.md §5).
+func (c Change) insert() []Statement {
+	if c.WriteTo == "" {
+		return []Statement{{
+			SQL:  fmt.Sprintf("INSERT INTO %s (%s) %s", c.Target.SQL(), identList(c.targets()), c.source()),
+			Data: true, WantRows: c.WantRows,
+		}}
 	}
-	return Statement{
-		SQL:      fmt.Sprintf("INSERT INTO %s (%s) %s", c.Target.SQL(), identList(c.targets()), source),
-		Data:     true,
-		WantRows: want,
+	return []Statement{
+		{SQL: fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", c.source(), Literal(c.WriteTo)), Data: true, WantRows: c.WantRows},
+		{
+			SQL: fmt.Sprintf("CALL ducklake_add_data_files(%s, %s, %s, schema => %s, allow_missing => true)",
+				Literal(Catalog), Literal(c.Target.Name), Literal(c.WriteTo), Literal(c.Target.Schema)),
+			IfRows: true, WantRows: -1,
+		},
 	}
 }
 
@@ -120,6 +156,14 @@ func (c Change) source() string {
 		}
 		from[a.To.Name] = expr
 		items[i] = expr + " AS " + Ident(a.To.Name)
+	}
+	if c.Changes != nil {
+		deletes := []string{"NULL"} // a list is never empty; nothing equals NULL
+		for _, d := range c.Changes.Deletes {
+			deletes = append(deletes, Literal(d))
+		}
+		items = append(items, fmt.Sprintf("coalesce(lower(f.%s::VARCHAR) IN (%s), false) AS %s",
+			Ident(c.Changes.OpColumn), strings.Join(deletes, ", "), Ident(DeletedColumn)))
 	}
 	q := fmt.Sprintf("SELECT %s FROM %s AS f", strings.Join(items, ", "), readParquet(c.Path, len(c.Keys) > 0))
 	if len(c.Keys) == 0 {
@@ -148,27 +192,17 @@ func readParquet(path string, position bool) string {
 // merge builds the upsert. Its source is unique by key, because the engine takes an arbitrary row of duplicates and
 // inserts both of a new key (spec/lake.md rule 5).
 func (c Change) merge() Statement {
-	isKey := map[string]bool{}
-	on := make([]string, len(c.Keys))
-	for i, k := range c.Keys {
-		isKey[k] = true
-		eq := "="
-		if c.NullsMatch {
-			eq = "IS NOT DISTINCT FROM"
-		}
-		on[i] = fmt.Sprintf("t.%s %s s.%s", Ident(k), eq, Ident(k))
-	}
 	var set, differs, values []string
 	for _, a := range c.Assign {
 		n := Ident(a.To.Name)
 		values = append(values, "s."+n)
-		if isKey[a.To.Name] {
+		if c.isKey(a.To.Name) {
 			continue
 		}
 		set = append(set, n+" = s."+n)
 		differs = append(differs, fmt.Sprintf("t.%s IS DISTINCT FROM s.%s", n, n))
 	}
-	q := fmt.Sprintf("MERGE INTO %s AS t USING (%s) AS s ON %s", c.Target.SQL(), c.source(), strings.Join(on, " AND "))
+	q := fmt.Sprintf("MERGE INTO %s AS t USING (%s) AS s ON %s", c.Target.SQL(), c.source(), c.sameKey())
 	if len(set) > 0 {
 		when := ""
 		if c.OnlyChanged {
@@ -178,4 +212,82 @@ func (c Change) merge() Statement {
 	}
 	q += fmt.Sprintf(" WHEN NOT MATCHED THEN INSERT (%s) VALUES (%s)", identList(c.targets()), strings.Join(values, ", "))
 	return Statement{SQL: q, Data: true, WantRows: -1}
+}
+
+func (c Change) sameKey() string {
+	on := make([]string, len(c.Keys))
+	for i, k := range c.Keys {
+		eq := "="
+		if c.NullsMatch {
+			eq = "IS NOT DISTINCT FROM"
+		}
+		on[i] = fmt.Sprintf("t.%s %s s.%s", Ident(k), eq, Ident(k))
+	}
+	return strings.Join(on, " AND ")
+}
+
+// applyChanges builds what change rows do. The engine takes one UPDATE-or-DELETE action per MERGE, so hard deletes come
+// first, in the same transaction; soft deletes are updates.
+func (c Change) applyChanges() []Statement {
+	newer := ""
+	if len(c.Changes.Kept) > 0 {
+		newer = fmt.Sprintf("(%s) >= (%s)", prefixed("s", c.Changes.Kept), prefixed("t", c.Changes.Kept))
+	}
+	deleted := "s." + Ident(DeletedColumn)
+	var set, columns, values []string
+	for _, a := range c.Assign {
+		n := Ident(a.To.Name)
+		columns, values = append(columns, n), append(values, "s."+n)
+		if c.isKey(a.To.Name) {
+			continue
+		}
+		if c.Changes.Soft { // a delete changes only what its row carries
+			set = append(set, fmt.Sprintf("%[1]s = CASE WHEN %[2]s THEN coalesce(s.%[1]s, t.%[1]s) ELSE s.%[1]s END", n, deleted))
+			continue
+		}
+		set = append(set, n+" = s."+n)
+	}
+	if c.Changes.Soft {
+		at := "CASE WHEN " + deleted + " THEN now() END"
+		columns = append(columns, Ident(DeletedColumn), Ident(DeletedAtColumn))
+		values = append(values, deleted, at)
+		set = append(set, Ident(DeletedColumn)+" = "+deleted, Ident(DeletedAtColumn)+" = "+at)
+	}
+	var out []Statement
+	source := c.source()
+	if !c.Changes.Soft {
+		where := c.sameKey() + " AND " + deleted
+		if newer != "" {
+			where += " AND " + newer
+		}
+		out = append(out, Statement{SQL: fmt.Sprintf("DELETE FROM %s AS t USING (%s) AS s WHERE %s", c.Target.SQL(), source, where), Data: true, WantRows: -1})
+		source = fmt.Sprintf("SELECT * FROM (%s) WHERE NOT %s", source, Ident(DeletedColumn))
+	}
+	q := fmt.Sprintf("MERGE INTO %s AS t USING (%s) AS s ON %s", c.Target.SQL(), source, c.sameKey())
+	if len(set) > 0 {
+		when := ""
+		if newer != "" {
+			when = " AND " + newer
+		}
+		q += " WHEN MATCHED" + when + " THEN UPDATE SET " + strings.Join(set, ", ")
+	}
+	q += fmt.Sprintf(" WHEN NOT MATCHED THEN INSERT (%s) VALUES (%s)", strings.Join(columns, ", "), strings.Join(values, ", "))
+	return append(out, Statement{SQL: q, Data: true, WantRows: -1})
+}
+
+func (c Change) isKey(name string) bool {
+	for _, k := range c.Keys {
+		if k == name {
+			return true
+		}
+	}
+	return false
+}
+
+func prefixed(table string, names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = table + "." + Ident(n)
+	}
+	return strings.Join(out, ", ")
 }

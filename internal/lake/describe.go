@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 )
 
 // File is what the engine says about a Parquet file.
@@ -87,28 +88,56 @@ func (s *Session) describe(ctx context.Context, what string) (Columns, error) {
 	return out, rows.Err()
 }
 
-// KeyFacts counts what matters about key columns: rows with a NULL key, and rows that are not the only one of their key.
+// KeyQuery asks about the key columns of a file and, for change rows, about their operation and order columns. The names
+// are the file's.
+type KeyQuery struct {
+	Keys     []string
+	OpColumn string   // empty: no change rows
+	Ops      []string // known operations, lower case
+	Order    []string
+}
+
+// KeyFacts counts what matters about key columns: rows with a NULL key, rows that are not the only one of their key, and
+// change rows without a known operation or without an order.
 type KeyFacts struct {
 	NullRows      int64
 	DuplicateRows int64
+	BadOps        int64
+	BadOp         string // one of them
+	NullOrders    int64
 }
 
-// DescribeKeys counts NULL and duplicate keys in a file. The names are the file's.
-func (s *Session) DescribeKeys(ctx context.Context, path string, keys []string) (KeyFacts, error) {
+// DescribeKeys counts NULL and duplicate keys in a file, and change rows that cannot be applied.
+func (s *Session) DescribeKeys(ctx context.Context, path string, ask KeyQuery) (KeyFacts, error) {
 	var k KeyFacts
-	nulls := ""
-	for i, n := range keys {
-		if i > 0 {
-			nulls += " OR "
+	badOp, nullOrder := "false", "false"
+	if ask.OpColumn != "" {
+		known := make([]string, len(ask.Ops))
+		for i, o := range ask.Ops {
+			known[i] = Literal(o)
 		}
-		nulls += Ident(n) + " IS NULL"
+		badOp = fmt.Sprintf("%[1]s IS NULL OR lower(%[1]s::VARCHAR) NOT IN (%[2]s)", Ident(ask.OpColumn), strings.Join(known, ", "))
+		nullOrder = anyNull(ask.Order)
 	}
-	q := fmt.Sprintf("SELECT count(*) FILTER (%s)::BIGINT, (count(*) - count(DISTINCT row(%s)))::BIGINT FROM %s",
-		"WHERE "+nulls, identList(keys), readParquet(path, false))
+	op := "NULL"
+	if ask.OpColumn != "" {
+		op = Ident(ask.OpColumn) + "::VARCHAR"
+	}
+	q := fmt.Sprintf("SELECT count(*) FILTER (WHERE %s)::BIGINT, (count(*) - count(DISTINCT row(%s)))::BIGINT, "+
+		"count(*) FILTER (WHERE %s)::BIGINT, coalesce(any_value(%s) FILTER (WHERE %s), 'NULL')::VARCHAR, count(*) FILTER (WHERE %s)::BIGINT FROM %s",
+		anyNull(ask.Keys), identList(ask.Keys), badOp, op, badOp, nullOrder, readParquet(path, false))
 	err := s.read(ctx, PhaseDescribe, "look at the keys in file "+path, func() error {
-		return s.conn.QueryRow(ctx, q).Scan(&k.NullRows, &k.DuplicateRows)
+		return s.conn.QueryRow(ctx, q).Scan(&k.NullRows, &k.DuplicateRows, &k.BadOps, &k.BadOp, &k.NullOrders)
 	})
 	return k, err
+}
+
+func anyNull(columns []string) string {
+	parts := make([]string, len(columns))
+	for i, n := range columns {
+		parts[i] = Ident(n) + " IS NULL"
+	}
+	return strings.Join(parts, " OR ")
 }
 
 // FirstMisfit finds the first value of a file's column that cannot be cast to a type, for the message of a type conflict.

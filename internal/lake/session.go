@@ -50,6 +50,13 @@ type Session struct {
 	conn    *pgx.Conn
 	broken  bool
 	known   map[Table]Target
+	info    info
+}
+
+// info is what a session knows about its lake.
+type info struct {
+	catalog  string // duckdb, postgres
+	dataPath string // ends in a slash
 }
 
 // Open connects. Errors are Failures of PhaseConnect.
@@ -85,6 +92,10 @@ func (d *Dialer) Open(ctx context.Context, org sluice.Org) (*Session, error) {
 	}
 	s := &Session{Org: org, Opened: time.Now(), Expires: cred.Expires, conn: conn, known: map[Table]Target{}}
 	if _, err := conn.Exec(ctx, "SET TimeZone = 'UTC'"); err != nil {
+		_ = s.Close()
+		return nil, AsFailure(err, PhaseConnect, doing)
+	}
+	if err := conn.QueryRow(ctx, "SELECT catalog_type, data_path FROM ducklake_settings("+Literal(Catalog)+")").Scan(&s.info.catalog, &s.info.dataPath); err != nil {
 		_ = s.Close()
 		return nil, AsFailure(err, PhaseConnect, doing)
 	}

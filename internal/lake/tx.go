@@ -41,6 +41,7 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	doing := fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID)
 	phases := map[string]int64{}
 	var rows int64
+	w.Change.WriteTo = s.writeTo(w)
 	err := func() error {
 		if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
 			return err
@@ -99,6 +100,9 @@ func (s *Session) moveFence(ctx context.Context, w Write) error {
 func (s *Session) change(ctx context.Context, w Write) (int64, error) {
 	var rows int64
 	for _, st := range w.Change.Statements() {
+		if st.IfRows && rows == 0 {
+			continue
+		}
 		tag, err := s.conn.Exec(ctx, st.SQL)
 		if err != nil {
 			return 0, err
@@ -106,10 +110,11 @@ func (s *Session) change(ctx context.Context, w Write) (int64, error) {
 		if !st.Data {
 			continue
 		}
-		rows = tag.RowsAffected()
-		if st.WantRows >= 0 && rows != st.WantRows {
+		n := tag.RowsAffected()
+		rows += n
+		if st.WantRows >= 0 && n != st.WantRows {
 			return 0, Fail(PhaseData, Permanent, sluice.E("SLUICE-LOAD-ROW-COUNT", fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID),
-				fmt.Sprintf("%d rows were read, %d written", st.WantRows, rows), "the batch was rolled back; this is a bug: please report it", nil))
+				fmt.Sprintf("%d rows were read, %d written", st.WantRows, n), "the batch was rolled back; this is a bug: please report it", nil))
 		}
 	}
 	return rows, nil
@@ -125,12 +130,8 @@ func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
 	if err != nil {
 		return err
 	}
-	info, err := json.Marshal(map[string]any{"batch_id": w.BatchID, "stream_id": w.StreamID, "seq": w.Seq + 1})
-	if err != nil {
-		return err
-	}
 	if _, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
-		Catalog, Literal(string(w.Change.Op)), Literal(string(info)))); err != nil {
+		Catalog, Literal(string(w.Change.Op)), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1)))); err != nil {
 		return err
 	}
 	var seq int64
@@ -169,12 +170,6 @@ func (s *Session) lastSnapshot(ctx context.Context) int64 {
 	return id
 }
 
-// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown.
-func (s *Session) Resolve(ctx context.Context, w Write) (sluice.Outcome, Control, error) {
-	c, err := s.ReadControl(ctx, w.StreamID, w.BatchID)
-	return OutcomeOf(w, c, err)
-}
-
 // OutcomeOf says what a control table that was read afterwards tells of a write (spec/lake.md §5): Done if it has the
 // batch's marker, NotDone if the fence still stands at w.Seq. The late COMMIT of a writer that is still alive cannot do
 // harm after NotDone: a redo takes the same fence value, so one of the two fails. Anything else is a Failure of class
@@ -192,6 +187,12 @@ func OutcomeOf(w Write, c Control, err error) (sluice.Outcome, Control, error) {
 		fmt.Sprintf("resolve batch %d of run %s", w.BatchIndex, w.RunID),
 		fmt.Sprintf("the fence of stream %s stands at %d without the batch's marker", w.StreamID, c.Fence.Seq),
 		"nothing to do: the other writer goes on", nil))
+}
+
+// commitInfo is the text by which a snapshot says whose it is.
+func commitInfo(id sluice.StreamID, batch sluice.BatchID, seq int64) string {
+	info, _ := json.Marshal(map[string]any{"batch_id": batch, "stream_id": id, "seq": seq}) // of texts and a number: never fails
+	return string(info)
 }
 
 func stopwatch(into map[string]int64, name string) func() {

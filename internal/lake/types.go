@@ -150,8 +150,11 @@ func (p *typeParser) parse() (Type, error) {
 
 func (p *typeParser) arguments(t *Type) error {
 	if !p.eat('(') {
-		if t.Base == "DECIMAL" {
+		switch t.Base {
+		case "DECIMAL":
 			t.Width, t.Scale = 18, 3
+		case "STRUCT", "UNION", "MAP":
+			return fmt.Errorf("%s without its parts", t.Base)
 		}
 		return nil
 	}

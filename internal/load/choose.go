@@ -68,6 +68,11 @@ func ChooseOp(f Facts) (op sluice.Op, dedupe bool, err *lake.Failure) {
 		}
 	case sluice.Append:
 		op = sluice.OpInsert
+	case sluice.CDC:
+		if fail := checkCDC(f); fail != nil {
+			return "", false, fail
+		}
+		op, dedupe = sluice.OpMerge, true
 	case sluice.Incremental:
 		switch {
 		case !f.Run.IsFirstEver:
@@ -136,13 +141,17 @@ func findColumns(f Facts, what string, names []string) ([]string, *lake.Failure)
 	return found, nil
 }
 
-// KeyColumns gives the file's names of the declared key columns, or nil if the batch is not de-duplicated or merged.
-func KeyColumns(f Facts) ([]string, *lake.Failure) {
-	_, dedupe, err := ChooseOp(f)
-	if err != nil || !dedupe {
-		return nil, err
+// AskKeys says what has to be known about the file's keys before the change can be chosen; without Keys, nothing.
+func AskKeys(f Facts) (lake.KeyQuery, *lake.Failure) {
+	_, dedupe, fail := ChooseOp(f)
+	if fail != nil || !dedupe {
+		return lake.KeyQuery{}, fail
 	}
-	return findColumns(f, "key", f.Options.PrimaryKeys)
+	keys, fail := findColumns(f, "key", f.Options.PrimaryKeys)
+	if fail != nil || f.Run.SyncType != sluice.CDC {
+		return lake.KeyQuery{Keys: keys}, fail
+	}
+	return askChanges(f, keys)
 }
 
 // Choice is what is to be done with a batch.
@@ -206,7 +215,7 @@ func checkPins(f Facts) *lake.Failure {
 
 // setKeys puts the keys and the order of de-duplication into the change.
 func (c *Choice) setKeys(f Facts, keys lake.KeyFacts) *lake.Failure {
-	if keys.NullRows > 0 && f.Options.NullKeys != sluice.NullKeysMatch {
+	if keys.NullRows > 0 && (f.Options.NullKeys != sluice.NullKeysMatch || f.Run.SyncType == sluice.CDC) {
 		return lake.Fail(lake.PhasePlan, lake.Permanent, sluice.E("SLUICE-LOAD-NULL-KEY", doing(f.Batch),
 			fmt.Sprintf("%d rows have NULL in a key column (%s)", keys.NullRows, strings.Join(f.Options.PrimaryKeys, ", ")),
 			"mend the extract, or let NULL equal NULL with null_keys = match", nil))
@@ -223,6 +232,9 @@ func (c *Choice) setKeys(f Facts, keys lake.KeyFacts) *lake.Failure {
 				"change the stream's schema_policy, or its keys", nil))
 		}
 		c.Change.Keys = append(c.Change.Keys, to)
+	}
+	if f.Run.SyncType == sluice.CDC {
+		return c.setChanges(f, keys)
 	}
 	c.Change.DedupeOrder, fail = findColumns(f, "dedupe_order", f.Options.DedupeOrder)
 	c.Deduplicated = keys.DuplicateRows

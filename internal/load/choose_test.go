@@ -192,3 +192,51 @@ func TestFreezeLeavesColumnsOut(t *testing.T) {
 		t.Errorf("a wider column is not converted strictly: %+v", a)
 	}
 }
+
+func TestChooseChanges(t *testing.T) {
+	t.Parallel()
+	base := func() Facts {
+		return Facts{
+			Run: sluice.Run{SyncType: sluice.CDC}, Batch: sluice.Batch{Path: "/f", RunID: "r"},
+			File:    lake.File{Rows: 10, SizeBytes: 100, Columns: columns(t, "_op:VARCHAR;lsn:BIGINT;id:BIGINT;v:VARCHAR")},
+			Target:  lake.Target{Exists: true, SchemaExists: true, Columns: columns(t, "id:BIGINT;v:VARCHAR")},
+			Options: sluice.Options{PrimaryKeys: []string{"id"}, CDC: &sluice.CDCOptions{OrderColumns: []string{"lsn"}}},
+		}
+	}
+	for _, c := range []struct {
+		name string
+		set  func(f *Facts)
+		keys lake.KeyFacts
+		code sluice.Code
+	}{
+		{"fits", func(*Facts) {}, lake.KeyFacts{}, ""},
+		{"no key", func(f *Facts) { f.Options.PrimaryKeys = nil }, lake.KeyFacts{}, "SLUICE-LOAD-NO-KEY"},
+		{"no order declared", func(f *Facts) { f.Options.CDC = nil }, lake.KeyFacts{}, "SLUICE-LOAD-CDC-ORDER"},
+		{"order absent", func(f *Facts) { f.Options.CDC.OrderColumns = []string{"nope"} }, lake.KeyFacts{}, "SLUICE-LOAD-KEY-MISSING"},
+		{"operation absent", func(f *Facts) { f.Options.CDC.OpColumn = "nope" }, lake.KeyFacts{}, "SLUICE-LOAD-KEY-MISSING"},
+		{"unknown operation", func(*Facts) {}, lake.KeyFacts{BadOps: 1, BadOp: "t"}, "SLUICE-LOAD-CDC-OP"},
+		{"meaning of an operation", func(f *Facts) { f.Options.CDC.OpMap = map[string]string{"t": "truncate"} }, lake.KeyFacts{}, "SLUICE-LOAD-CDC-OP"},
+		{"NULL order", func(*Facts) {}, lake.KeyFacts{NullOrders: 1}, "SLUICE-LOAD-CDC-ORDER"},
+		{"NULL key is refused even where it would match", func(f *Facts) { f.Options.NullKeys = sluice.NullKeysMatch }, lake.KeyFacts{NullRows: 1}, "SLUICE-LOAD-NULL-KEY"},
+	} {
+		f := base()
+		c.set(&f)
+		choice, fail := Choose(f, c.keys)
+		var code sluice.Code
+		if fail != nil {
+			code = fail.Err.Code
+		}
+		if code != c.code {
+			t.Errorf("%s: got %q, want %q", c.name, code, c.code)
+		}
+		if code == "" && (choice.Change.Op != sluice.OpMerge || choice.Change.Changes == nil || len(choice.Change.Assign) != 2) {
+			t.Errorf("%s: got %+v", c.name, choice.Change)
+		}
+	}
+	f := base()
+	f.Options.CDC.KeepOrder, f.Options.CDC.DeleteMode = true, "soft"
+	choice, fail := Choose(f, lake.KeyFacts{})
+	if fail != nil || len(choice.Change.Changes.Kept) != 1 || !choice.Change.Changes.Soft || len(choice.Change.Add) != 3 {
+		t.Errorf("soft deletes with a kept order: %+v, %v", choice.Change, fail)
+	}
+}

@@ -22,7 +22,11 @@ func (c *Choice) setColumns(f Facts) *lake.Failure {
 		target = nil
 	}
 	policy := f.Options.SchemaPolicy
+	helpers := helperColumns(f)
 	for _, col := range f.File.Columns {
+		if helpers[col.Name] {
+			continue
+		}
 		if col.Type.Base == nullType {
 			continue // a column of nothing but NULL has no type yet: adding it now would fix a wrong one for ever
 		}
@@ -64,6 +68,13 @@ func (c *Choice) setColumns(f Facts) *lake.Failure {
 			}
 		}
 		c.Change.Assign = append(c.Change.Assign, lake.Assignment{To: to, From: col.Name, Cast: !col.Type.Equal(to.Type)})
+	}
+	for _, col := range softColumns(f) {
+		if _, exists := target.Find(col.Name); rebuilt {
+			c.Change.Columns = append(c.Change.Columns, col)
+		} else if !exists {
+			c.Change.Add = append(c.Change.Add, col)
+		}
 	}
 	if len(c.Change.Assign) == 0 {
 		return lake.Fail(lake.PhasePlan, lake.Permanent, sluice.E("SLUICE-LOAD-TYPE-UNSUPPORTED", doing(f.Batch),

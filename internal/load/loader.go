@@ -40,7 +40,7 @@ type Session interface {
 	ReadControl(ctx context.Context, id sluice.StreamID, batch sluice.BatchID) (lake.Control, error)
 	DescribeFile(ctx context.Context, path string) (lake.File, error)
 	DescribeTarget(ctx context.Context, t lake.Table) (lake.Target, error)
-	DescribeKeys(ctx context.Context, path string, keys []string) (lake.KeyFacts, error)
+	DescribeKeys(ctx context.Context, path string, ask lake.KeyQuery) (lake.KeyFacts, error)
 	FirstMisfit(ctx context.Context, path, column string, to lake.Type) (string, bool, error)
 	TableExists(ctx context.Context, t lake.Table) (bool, error)
 	CreateSchema(ctx context.Context, schema string) error

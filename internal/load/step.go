@@ -53,7 +53,6 @@ type State struct {
 	read    bool // the control table was read for this batch
 	control lake.Control
 	facts   Facts
-	keys    []string // the file's key columns, once known
 	choice  Choice
 	write   lake.Write
 	redo    int  // redos of the transaction in place
@@ -150,10 +149,10 @@ type (
 		Path   string
 		Target lake.Table
 	}
-	// DescribeKeys counts NULL and duplicate keys.
+	// DescribeKeys counts NULL and duplicate keys, and change rows that cannot be applied.
 	DescribeKeys struct {
 		Path string
-		Keys []string
+		Ask  lake.KeyQuery
 	}
 	// FindMisfit looks for a value that does not fit.
 	FindMisfit struct {
@@ -244,7 +243,7 @@ func Step(s State, e Event) (State, Action) {
 func (s State) next(w queue.Work) (State, Action) {
 	s.work, s.begun, s.attempt = w, w.PrevExecuting, w.Batch.Attempt
 	s.facts = Facts{Stream: s.stream, Run: w.Run, Batch: w.Batch, Options: Merged(s.stream.Options, w.Run.Options)}
-	s.choice, s.write, s.keys, s.redo, s.reread, s.failed = Choice{}, lake.Write{}, nil, 0, false, nil
+	s.choice, s.write, s.redo, s.reread, s.failed = Choice{}, lake.Write{}, 0, false, nil
 	s.read = false
 	if !s.opened {
 		return s, Open{}
@@ -327,12 +326,12 @@ func (s State) describe() Action {
 }
 
 func (s State) described() (State, Action) {
-	keys, fail := KeyColumns(s.facts)
+	ask, fail := AskKeys(s.facts)
 	if fail != nil {
 		return s.fail(fail)
 	}
-	if s.keys = keys; len(keys) > 0 {
-		return s, DescribeKeys{Path: s.work.Batch.Path, Keys: keys}
+	if len(ask.Keys) > 0 {
+		return s, DescribeKeys{Path: s.work.Batch.Path, Ask: ask}
 	}
 	return s.choose(lake.KeyFacts{})
 }

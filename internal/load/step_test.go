@@ -232,7 +232,7 @@ func describeAction(a Action) string {
 	case Describe:
 		return fmt.Sprintf("describe file=%q table=%s", a.Path, a.Target)
 	case DescribeKeys:
-		return "describe keys=" + strings.Join(a.Keys, ",")
+		return "describe keys=" + strings.Join(a.Ask.Keys, ",")
 	case FindMisfit:
 		return fmt.Sprintf("find misfit column=%s type=%s", a.Misfit.Column, a.Misfit.To)
 	case Apply:

@@ -85,7 +85,7 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 	case Describe:
 		return w.describe(ctx, a)
 	case DescribeKeys:
-		keys, err := w.session.DescribeKeys(ctx, a.Path, a.Keys)
+		keys, err := w.session.DescribeKeys(ctx, a.Path, a.Ask)
 		return orFailed(err, lake.PhaseDescribe, KeysDescribed{keys})
 	case FindMisfit:
 		value, _, err := w.session.FirstMisfit(ctx, a.Path, a.Misfit.Column, a.Misfit.To)

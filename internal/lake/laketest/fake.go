@@ -224,7 +224,7 @@ func (s *FakeSession) DescribeTarget(ctx context.Context, t lake.Table) (lake.Ta
 }
 
 // DescribeKeys counts NULL and duplicate keys.
-func (s *FakeSession) DescribeKeys(ctx context.Context, path string, keys []string) (lake.KeyFacts, error) {
+func (s *FakeSession) DescribeKeys(ctx context.Context, path string, ask lake.KeyQuery) (lake.KeyFacts, error) {
 	var k lake.KeyFacts
 	if err := s.begin(ctx, "describe keys", lake.PhaseDescribe); err != nil {
 		return k, err
@@ -233,12 +233,12 @@ func (s *FakeSession) DescribeKeys(ctx context.Context, path string, keys []stri
 	defer s.lake.mu.Unlock()
 	seen := map[string]bool{}
 	for _, r := range s.lake.files[path].rows {
-		id := keyOf(r, keys)
+		id := keyOf(r, ask.Keys)
 		if seen[id] {
 			k.DuplicateRows++
 		}
 		seen[id] = true
-		for _, key := range keys {
+		for _, key := range ask.Keys {
 			if r[key] == nil {
 				k.NullRows++
 				break

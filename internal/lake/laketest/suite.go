@@ -19,7 +19,7 @@ type Session interface {
 	ReadControl(ctx context.Context, id sluice.StreamID, batch sluice.BatchID) (lake.Control, error)
 	DescribeFile(ctx context.Context, path string) (lake.File, error)
 	DescribeTarget(ctx context.Context, t lake.Table) (lake.Target, error)
-	DescribeKeys(ctx context.Context, path string, keys []string) (lake.KeyFacts, error)
+	DescribeKeys(ctx context.Context, path string, ask lake.KeyQuery) (lake.KeyFacts, error)
 	TableExists(ctx context.Context, t lake.Table) (bool, error)
 	CreateSchema(ctx context.Context, schema string) error
 	Apply(ctx context.Context, w lake.Write) (lake.Applied, error)
@@ -367,7 +367,7 @@ func testDescribe(t *testing.T, r *rig) {
 	if err != nil || f.Rows != 12 || len(f.Columns) != 2 || f.Columns[0].Name != "id" || f.SizeBytes == 0 {
 		t.Fatalf("file: %+v, %v", f, err)
 	}
-	k, err := s.DescribeKeys(t.Context(), path, []string{"id"})
+	k, err := s.DescribeKeys(t.Context(), path, lake.KeyQuery{Keys: []string{"id"}})
 	if err != nil || k.NullRows != 1 || k.DuplicateRows != 1 {
 		t.Fatalf("keys: %+v, %v", k, err)
 	}
