@@ -127,3 +127,31 @@ func (p Param) Index() (int, error) {
 	}
 	return n, nil
 }
+
+// The statement types that callers tell apart.
+const (
+	KindSelect      = bindings.StatementTypeSelect
+	KindInsert      = bindings.StatementTypeInsert
+	KindUpdate      = bindings.StatementTypeUpdate
+	KindDelete      = bindings.StatementTypeDelete
+	KindMerge       = bindings.StatementTypeMergeInto
+	KindExplain     = bindings.StatementTypeExplain
+	KindPrepare     = bindings.StatementTypePrepare
+	KindExecute     = bindings.StatementTypeExecute
+	KindCreate      = bindings.StatementTypeCreate
+	KindCreateFunc  = bindings.StatementTypeCreateFunc
+	KindAlter       = bindings.StatementTypeAlter
+	KindDrop        = bindings.StatementTypeDrop
+	KindTransaction = bindings.StatementTypeTransaction
+	KindCopy        = bindings.StatementTypeCopy
+	KindAnalyze     = bindings.StatementTypeAnalyze
+	KindVacuum      = bindings.StatementTypeVacuum
+	KindSet         = bindings.StatementTypeSet
+	KindVariableSet = bindings.StatementTypeVariableSet
+	KindPragma      = bindings.StatementTypePragma
+	KindCall        = bindings.StatementTypeCall
+	KindLoad        = bindings.StatementTypeLoad
+	KindExport      = bindings.StatementTypeExport
+	KindAttach      = bindings.StatementTypeAttach
+	KindDetach      = bindings.StatementTypeDetach
+)

@@ -1,0 +1,177 @@
+package wire
+
+import (
+	"context"
+
+	"sluice/internal/warehouse/gate"
+	"sluice/internal/warehouse/sqlstate"
+)
+
+type txState uint8
+
+const (
+	txIdle   txState = iota
+	txOpen           // the engine has a transaction
+	txFailed         // the client is in a block that can only be rolled back; the engine has no transaction any more
+)
+
+// transaction is PostgreSQL's view of the session, kept by the server: the engine would let a failed transaction go on,
+// and answers OK to its COMMIT.
+type transaction struct {
+	now      txState
+	implicit bool // begun by the server, around a string of several statements or a pipeline
+	readOnly bool
+	altered  gate.Alters
+	changes  []change
+}
+
+func (t *transaction) open() bool { return t.now != txIdle }
+
+// status is the byte of ReadyForQuery.
+func (t *transaction) status() byte {
+	switch t.now {
+	case txOpen:
+		return 'T'
+	case txFailed:
+		return 'E'
+	case txIdle:
+	}
+	return 'I'
+}
+
+func (t *transaction) state() string {
+	switch t.now {
+	case txOpen:
+		return "idle in transaction"
+	case txFailed:
+		return "idle in transaction (aborted)"
+	case txIdle:
+	}
+	return "idle"
+}
+
+// begin starts a transaction in the engine. It is not interruptible: an interrupted one would leave the state unknown.
+func (s *Session) begin(implicit bool) error {
+	if err := s.db.Exec(context.Background(), "BEGIN TRANSACTION"); err != nil {
+		return s.conn.Check(err)
+	}
+	s.serial++
+	s.tx = transaction{now: txOpen, implicit: implicit, readOnly: s.vars.readOnly}
+	return nil
+}
+
+// commit ends the engine's transaction. A COMMIT is never cancelled; whatever it answers, the transaction is over.
+func (s *Session) commit() error {
+	s.dropPortals()
+	changes := s.tx.changes
+	s.tx = transaction{}
+	s.serial++
+	err := s.db.Exec(context.Background(), "COMMIT")
+	if err != nil {
+		err = s.conn.Check(err)
+		_ = s.db.Exec(context.Background(), "ROLLBACK") // "no transaction is active" is the usual answer
+	}
+	s.takeBack(changes, err == nil)
+	return err
+}
+
+// rollback ends the engine's transaction, if it has one.
+func (s *Session) rollback() error {
+	had, changes := s.tx.now == txOpen, s.tx.changes
+	s.dropPortals()
+	s.tx = transaction{}
+	s.serial++
+	if !had {
+		return nil
+	}
+	err := s.conn.Check(s.db.Exec(context.Background(), "ROLLBACK"))
+	s.takeBack(changes, false)
+	return err
+}
+
+// abort is called after any error: an open block is failed from now on, and the engine is rolled back at once, so that
+// it holds nothing while the client makes up its mind.
+func (s *Session) abort() {
+	if s.tx.now != txOpen {
+		return
+	}
+	implicit := s.tx.implicit
+	if err := s.rollback(); err != nil {
+		s.log.Warn("rollback after an error did not work", "error", err.Error())
+	}
+	if !implicit {
+		s.tx.now = txFailed
+	}
+}
+
+// endImplicit commits what the server began for a string or a pipeline; outside a block it also ends all portals.
+func (s *Session) endImplicit() error {
+	if s.tx.now == txOpen && s.tx.implicit {
+		return s.commit()
+	}
+	if s.tx.now == txIdle {
+		s.dropPortals()
+	}
+	return nil
+}
+
+// allowed refuses everything but the end of a failed block.
+func (s *Session) allowed(p *prepared) error {
+	if s.tx.now == txFailed && !p.endsBlock() {
+		return sqlstate.New(sqlstate.InFailedTransaction, "current transaction is aborted, commands ignored until end of transaction block")
+	}
+	return nil
+}
+
+// control runs BEGIN, COMMIT and the like and gives the command tag.
+func (s *Session) control(c gate.Control) (string, error) {
+	switch c.Verb {
+	case gate.Begin:
+		return s.controlBegin(c)
+	case gate.Commit:
+		if s.tx.now == txIdle {
+			return "COMMIT", s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress")
+		}
+		if s.tx.now == txFailed {
+			return "ROLLBACK", s.chain(c, s.rollback())
+		}
+		if s.tx.implicit {
+			if err := s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress"); err != nil {
+				return "", err
+			}
+		}
+		return "COMMIT", s.chain(c, s.commit())
+	case gate.Rollback:
+		if s.tx.now == txIdle {
+			return "ROLLBACK", s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress")
+		}
+		return "ROLLBACK", s.chain(c, s.rollback())
+	}
+	return "", sqlstate.New(sqlstate.FeatureNotSupported, "savepoints and two-phase commit are not supported")
+}
+
+func (s *Session) chain(c gate.Control, err error) error {
+	if err != nil || !c.Chain {
+		return err
+	}
+	return s.begin(false)
+}
+
+func (s *Session) controlBegin(c gate.Control) (string, error) {
+	switch {
+	case s.tx.now == txIdle:
+		if err := s.begin(false); err != nil {
+			return "", err
+		}
+	case s.tx.implicit: // BEGIN inside a string makes the block the client's own
+		s.tx.implicit = false
+	default:
+		if err := s.notice("WARNING", sqlstate.ActiveTransaction, "there is already a transaction in progress"); err != nil {
+			return "", err
+		}
+	}
+	if c.ReadOnly != nil {
+		s.tx.readOnly = *c.ReadOnly
+	}
+	return c.Tag, nil
+}
