@@ -161,3 +161,9 @@ func (o *output) facts(pairs ...string) {
 		}
 	}
 }
+
+// isTerminalWriter reports whether what is printed goes to a terminal.
+func isTerminalWriter(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isTerminal(f)
+}

@@ -49,6 +49,7 @@ func newRoot(out *output) *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	cobra.EnableCommandSorting = false // the order of the list below is the order of use
 	root.SetOut(out.w)
 	root.SetErr(out.errw)
 	root.SetUsageTemplate(usageTemplate)
@@ -64,7 +65,8 @@ func newRoot(out *output) *cobra.Command {
 
 // commands in the order of the help.
 var commands = []func(*output) *cobra.Command{
-	newNameCommand, newConfigCommand, newVersionCommand,
+	newServeCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
+	newBatchCommand, newQuarantineCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand,
 }
 
 // usage is the error of a malformed command line.

@@ -36,6 +36,7 @@ type State struct {
 // HTTP says where the API is served.
 type HTTP struct {
 	Listen string `key:"listen" default:"127.0.0.1:8090" env:"SLUICE_HTTP" doc:"address of API, health and metrics; a process without the role api opens it only if it is set"`
+	Asked  bool   `key:"-"` // Listen is not the default
 }
 
 // Warehouse configures the PostgreSQL endpoint and the engines behind it.

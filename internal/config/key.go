@@ -32,6 +32,9 @@ func walk(v reflect.Value, prefix string, out *[]*key) {
 	for i := range v.NumField() {
 		f, tag := v.Field(i), v.Type().Field(i).Tag
 		path := tag.Get("key")
+		if path == "-" {
+			continue
+		}
 		if prefix != "" {
 			path = prefix + "." + path
 		}

@@ -17,10 +17,11 @@ import (
 
 // Sources says where Load reads from. The zero value is the process's environment and the usual files.
 type Sources struct {
-	Flags   *pflag.FlagSet // as AddFlags made it; only flags that were given count
-	Environ []string       // nil: os.Environ()
-	File    string         // empty: flag --config, SLUICE_CONFIG, ./sluice.yaml, /etc/sluice/sluice.yaml
-	Set     map[string]string
+	Flags   *pflag.FlagSet    // as AddFlags made it; only flags that were given count
+	Environ []string          // nil: os.Environ()
+	File    string            // empty: flag --config, SLUICE_CONFIG, ./sluice.yaml, /etc/sluice/sluice.yaml
+	NoFile  bool              // read no file
+	Set     map[string]string // by path; they count like flags
 }
 
 // Loaded is a configuration that is right, and where each value came from.
@@ -109,7 +110,9 @@ func Load(src Sources) (*Loaded, error) {
 	if environ == nil {
 		environ = os.Environ()
 	}
-	r.file(fileName(src, environ), explicitFile(src, environ))
+	if !src.NoFile {
+		r.file(fileName(src, environ), explicitFile(src, environ))
+	}
 	r.environment(environ)
 	r.flags(src.Flags)
 	for path, text := range src.Set {

@@ -35,6 +35,7 @@ func (r *reader) complete() {
 		}
 	}
 	r.listen("http.listen", c.HTTP.Listen)
+	c.HTTP.Asked = r.loaded.origin["http.listen"] != "default"
 	r.listen("warehouse.listen", c.Warehouse.Listen)
 	if c.Warehouse.Extensions != "" {
 		r.directory("warehouse.extensions", &c.Warehouse.Extensions)
