@@ -1,7 +1,9 @@
 package statedb
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -83,7 +85,7 @@ func MustLoad(fsys fs.FS, glob string) *Set {
 			if _, dup := into[name]; dup {
 				panic(fmt.Sprintf("load queries %s: %s %s is there twice", f, kind, name))
 			}
-			into[name] = strings.TrimRight(strings.TrimSpace(text[h[1]:end]), ";")
+			into[name] = trim(text[h[1]:end])
 		}
 	}
 	for name, text := range names {
@@ -99,6 +101,19 @@ func MustLoad(fsys fs.FS, glob string) *Set {
 		s.queries[name] = mustParse(name, text)
 	}
 	return s
+}
+
+// trim cuts the semicolon and the comment that belongs to the next part.
+func trim(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for len(lines) > 0 {
+		last := strings.TrimSpace(lines[len(lines)-1])
+		if last != "" && !strings.HasPrefix(last, "--") {
+			break
+		}
+		lines = lines[:len(lines)-1]
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "; \n")
 }
 
 var useMacro = regexp.MustCompile(`\{\{use (\w+)\}\}`)
@@ -386,4 +401,18 @@ func Null[S ~string](s S) any {
 		return nil
 	}
 	return string(s)
+}
+
+// Check prepares every query of a set, so that a test finds those that a database does not understand.
+func (db *DB) Check(ctx context.Context, s *Set) error {
+	var errs []error
+	for _, name := range s.Names() {
+		stmt, err := db.write.PrepareContext(ctx, s.Get(name).SQL(db.dialect))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("prepare %s: %w", name, err))
+			continue
+		}
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -32,6 +32,7 @@ CREATE TABLE run (
     CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'superseded', 'cancelled')))
 );
 CREATE INDEX run_live ON run (stream_id, seq) WHERE state IN ('open', 'sealed', 'halted', 'planning');
+CREATE INDEX run_unsealed ON run (stream_id, seq) WHERE sealed_at IS NULL;
 CREATE INDEX run_chunks ON run (stream_id, seq) WHERE state IN ('open', 'sealed', 'halted', 'planning') AND kind <> 'live';
 CREATE INDEX run_replace ON run (stream_id, seq) WHERE state IN ('open', 'sealed', 'halted', 'planning') AND replace_head;
 CREATE INDEX run_ended ON run (ended_at) WHERE ended_at IS NOT NULL AND purged_at IS NULL;
@@ -122,6 +123,9 @@ CREATE TABLE stream_lease (
     lingering     boolean NOT NULL DEFAULT false,
     acquired_at   {{type_time}},
     expires_at    {{type_time}},
+    last_applied_at {{type_time}},           -- the last applied batch, for display
+    last_run_id   text,
+    last_index    bigint,
     halt_code     text CHECK (length(halt_code) <= 100), -- the stream is stopped for a reason that is not one batch's
     halt_text     text CHECK (length(halt_text) <= 2000),
     halted_at     {{type_time}},
@@ -190,11 +194,13 @@ CREATE UNIQUE INDEX quarantine_open ON quarantine (batch_id) WHERE state = 'open
 CREATE INDEX quarantine_stream ON quarantine (stream_id, id);
 CREATE INDEX quarantine_closed ON quarantine (closed_at) WHERE closed_at IS NOT NULL;
 
+-- What one process at a time does.
 CREATE TABLE sweep_lease (
     name       text PRIMARY KEY,
-    owner      text NOT NULL,
-    expires_at {{type_time}} NOT NULL
+    owner      text,
+    expires_at {{type_time}}
 );
+INSERT INTO sweep_lease (name) VALUES ('sweep'), ('inbox');
 
 -- +down
 DROP TABLE sweep_lease;

@@ -1,0 +1,13 @@
+-- name: AuditInsert
+INSERT INTO audit (at, who, action, org, object, before, after, request_id)
+VALUES ({{now}}, :who, :action, :org, :object, {{json :before}}, {{json :after}}, :request_id);
+
+-- name: AuditList
+SELECT id, at, who, action, org, object, before, after, request_id FROM audit
+WHERE id < :before_id AND (CAST(:org AS text) IS NULL OR org = :org) ORDER BY id DESC LIMIT :limit;
+
+-- name: CounterBump
+UPDATE change_counter SET generation = generation + 1;
+
+-- name: CounterGet
+SELECT generation FROM change_counter;

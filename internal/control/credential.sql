@@ -1,0 +1,23 @@
+-- name: CredentialInsert
+INSERT INTO service_credential (credential_id, org, principal, verifier, expires_at, created_by, created_at)
+VALUES (:id, :org, :principal, :verifier, {{after :ttl}}, :by, {{now}});
+
+-- fragment: credential_columns
+credential_id, org, principal, verifier, expires_at, revoked_at
+
+-- name: CredentialGet
+SELECT {{use credential_columns}} FROM service_credential WHERE credential_id = :id;
+
+-- name: CredentialLive
+SELECT {{use credential_columns}} FROM service_credential
+WHERE credential_id = :id AND revoked_at IS NULL AND expires_at > {{now}};
+
+-- name: CredentialRefresh
+UPDATE service_credential SET verifier = :verifier, expires_at = {{after :ttl}}
+WHERE credential_id = :id AND revoked_at IS NULL;
+
+-- name: CredentialRevoke
+UPDATE service_credential SET revoked_at = {{now}} WHERE credential_id = :id AND revoked_at IS NULL;
+
+-- name: CredentialPrune
+DELETE FROM service_credential WHERE expires_at < {{ago :age}};

@@ -1,0 +1,4 @@
+package control
+
+// Queries is the package's set, for the test that prepares it.
+var Queries = queries

@@ -1,0 +1,191 @@
+-- name: LeaseInsert
+INSERT INTO stream_lease (stream_id, org, team_id) VALUES (:stream_id, :org, :team_id);
+
+-- name: LeaseLock
+SELECT 1 FROM stream_lease WHERE stream_id = :stream_id {{lock stream_lease}};
+
+-- name: LeaseRemove
+DELETE FROM stream_lease WHERE stream_id = :stream_id;
+
+-- name: HeadStream
+SELECT s.lifecycle, p.run_id, l.halt_code,
+       (SELECT min(r.seq) FROM run r WHERE r.stream_id = s.stream_id AND {{use run_live}} AND r.kind <> 'live')
+FROM stream_lease l
+JOIN stream s ON s.stream_id = l.stream_id
+LEFT JOIN plan p ON p.plan_id = s.plan_id
+WHERE l.stream_id = :stream_id;
+
+-- name: HeadBatch
+SELECT b.batch_id, b.run_id, b.run_seq, b.batch_index, b.upstream_state, b.load_state, b.next_attempt_at, b.state_changed_at,
+       b.created_at, b.error_code, r.kind, r.state, r.next_index, r.slot_at, r.replace_head, r.sealed_by,
+       (SELECT min(o.seq) FROM run o WHERE o.stream_id = b.stream_id AND o.seq < b.run_seq
+          AND o.state IN ('open', 'sealed', 'halted', 'planning')),
+       (SELECT min(o.seq) FROM run o WHERE o.stream_id = b.stream_id AND o.seq < b.run_seq
+          AND o.state IN ('open', 'sealed', 'halted', 'planning') AND o.kind <> 'live')
+FROM batch b JOIN run r ON r.stream_id = b.stream_id AND r.run_id = b.run_id
+WHERE b.stream_id = :stream_id AND b.run_seq >= :from_seq AND b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')
+ORDER BY b.run_seq, b.batch_index LIMIT 1;
+
+-- name: HeadStored
+SELECT head_batch_id, head_run_seq, head_is_chunk, ready_at, blocked_by, oldest_at FROM stream_lease WHERE stream_id = :stream_id;
+
+-- name: HeadStore
+UPDATE stream_lease SET head_batch_id = :head_batch_id, head_run_seq = :head_run_seq, head_is_chunk = :head_is_chunk,
+    ready_at = :ready_at, blocked_by = :blocked_by, oldest_at = :oldest_at
+WHERE stream_id = :stream_id;
+
+-- E3: nobody holds the stream. A lease that lingers although its stream has had work for a while is free, too.
+-- fragment: free
+(l.owner IS NULL OR l.expires_at <= {{now}} OR l.lingering AND l.ready_at <= {{ago :linger_grace}})
+
+-- E1, E2, E6 of the stream; those of the org are beside it, E7 to E16 are in ready_at.
+-- fragment: claimable
+l.ready_at IS NOT NULL AND l.ready_at <= {{now}} AND {{use free}} AND s.enabled AND NOT s.paused AND s.deleted_at IS NULL
+  AND s.bootstrapped_at IS NOT NULL AND NOT (l.stream_id {{in_uuid :in_flight}})
+  AND (NOT l.head_is_chunk OR CAST(:free_chunk AS bigint) > 0)
+
+-- Orgs with claimable work and room for it, longest waiting first. Those that another claimer has locked are left to it.
+-- name: ClaimOrgs
+WITH ready AS (
+    SELECT l.org, min(l.oldest_at) AS oldest_at
+    FROM stream_lease l
+    JOIN stream s ON s.stream_id = l.stream_id
+    JOIN team t ON t.org = s.org AND t.team_id = s.team_id
+    WHERE {{use claimable}}
+    GROUP BY l.org
+), busy AS (
+    SELECT l.org, count(*) AS n FROM stream_lease l
+    WHERE l.owner IS NOT NULL AND l.expires_at > {{now}} AND NOT l.lingering
+    GROUP BY l.org
+)
+SELECT o.org FROM org o
+JOIN ready ON ready.org = o.org
+LEFT JOIN busy ON busy.org = o.org
+WHERE o.state = 'ready' AND o.deleted_at IS NULL AND (o.max_streams IS NULL OR coalesce(busy.n, 0) < o.max_streams)
+ORDER BY ready.oldest_at, o.org LIMIT :free
+{{lock_skip o}};
+
+-- After the locks, in a statement of its own: what the orgs hold now.
+-- name: ClaimRoom
+SELECT o.org, o.max_streams,
+       (SELECT count(*) FROM stream_lease l WHERE l.org = o.org AND l.owner IS NOT NULL AND l.expires_at > {{now}}),
+       (SELECT count(*) FROM stream_lease l WHERE l.org = o.org AND l.owner IS NOT NULL AND l.expires_at > {{now}} AND l.lingering),
+       (SELECT count(*) FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id WHERE l.org = o.org AND {{use claimable}})
+FROM org o WHERE o.org {{in_text :orgs}} AND o.max_streams IS NOT NULL;
+
+-- name: ClaimEvict
+UPDATE stream_lease SET owner = NULL, lingering = false, expires_at = NULL, epoch = epoch + 1
+WHERE stream_id IN (SELECT l.stream_id FROM stream_lease l
+                    WHERE l.org = :org AND l.owner IS NOT NULL AND l.lingering AND l.expires_at > {{now}}
+                    ORDER BY l.acquired_at LIMIT :n {{lock_skip l}})
+  AND lingering;
+
+-- name: ClaimTake
+WITH live AS (
+    SELECT l.org, count(*) AS n FROM stream_lease l
+    WHERE l.org {{in_text :orgs}} AND l.owner IS NOT NULL AND l.expires_at > {{now}}
+    GROUP BY l.org
+), candidate AS (
+    SELECT l.stream_id, l.oldest_at, l.head_is_chunk, o.max_streams, coalesce(live.n, 0) AS n,
+           row_number() OVER (PARTITION BY l.org ORDER BY l.oldest_at, l.stream_id) AS turn
+    FROM stream_lease l
+    JOIN stream s ON s.stream_id = l.stream_id
+    JOIN team t ON t.org = s.org AND t.team_id = s.team_id
+    JOIN org o ON o.org = s.org
+    LEFT JOIN live ON live.org = l.org
+    WHERE {{use claimable}} AND l.org {{in_text :orgs}} AND o.state = 'ready' AND o.deleted_at IS NULL
+), room AS (
+    SELECT stream_id, oldest_at, head_is_chunk, turn,
+           row_number() OVER (PARTITION BY head_is_chunk ORDER BY turn, oldest_at, stream_id) AS place
+    FROM candidate WHERE max_streams IS NULL OR turn <= max_streams - n
+), chosen AS (
+    SELECT stream_id FROM room WHERE NOT head_is_chunk OR place <= :free_chunk
+    ORDER BY turn, oldest_at, stream_id LIMIT :free
+), locked AS (
+    SELECT l.stream_id FROM stream_lease l
+    WHERE l.stream_id IN (SELECT stream_id FROM chosen) AND l.ready_at <= {{now}} AND {{use free}}
+    ORDER BY l.stream_id {{lock_skip l}}
+)
+UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = 'load', lingering = false, acquired_at = {{now}},
+    expires_at = {{after :ttl}}
+WHERE stream_id IN (SELECT stream_id FROM locked)
+RETURNING stream_id, org, team_id, epoch, purpose, expires_at, oldest_at;
+
+-- name: OrgLock
+SELECT o.max_streams FROM org o JOIN stream_lease l ON l.org = o.org WHERE l.stream_id = :stream_id {{lock o}};
+
+-- name: LeaseAcquire
+UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = :purpose, lingering = false, acquired_at = {{now}},
+    expires_at = {{after :ttl}}
+WHERE stream_id = :stream_id AND (owner IS NULL OR expires_at <= {{now}})
+  AND (CAST(:max_streams AS bigint) IS NULL OR CAST(:max_streams AS bigint) >
+       (SELECT count(*) FROM stream_lease x WHERE x.org = stream_lease.org AND x.owner IS NOT NULL AND x.expires_at > {{now}}))
+RETURNING stream_id, org, team_id, epoch, purpose, expires_at, oldest_at;
+
+-- name: Heartbeat
+WITH mine AS (
+    SELECT l.stream_id FROM stream_lease l
+    JOIN {{pairs :leases}} ON pairs.stream_id = l.stream_id AND pairs.epoch = l.epoch
+    WHERE l.owner = :owner AND l.expires_at > {{now}}
+    ORDER BY l.stream_id {{lock l}}
+)
+UPDATE stream_lease SET expires_at = {{after :ttl}}
+WHERE stream_id IN (SELECT stream_id FROM mine) AND owner = :owner AND expires_at > {{now}}
+RETURNING stream_id;
+
+-- name: LeaseRelease
+UPDATE stream_lease SET owner = NULL, lingering = false, expires_at = NULL, purpose = 'load'
+WHERE stream_id = :stream_id AND owner = :owner AND epoch = :epoch;
+
+-- name: LeaseLinger
+UPDATE stream_lease SET lingering = true
+WHERE stream_id = :stream_id AND owner = :owner AND epoch = :epoch AND expires_at > {{now}};
+
+-- name: LeaseWorking
+UPDATE stream_lease SET lingering = false WHERE stream_id = :stream_id AND lingering;
+
+-- name: LeaseApplied
+UPDATE stream_lease SET last_applied_at = {{now}}, last_run_id = :run_id, last_index = :index WHERE stream_id = :stream_id;
+
+-- name: LeaseHalt
+UPDATE stream_lease SET halt_code = :code, halt_text = :text, halted_at = {{now}}
+WHERE stream_id = :stream_id AND owner = :owner AND epoch = :epoch AND expires_at > {{now}};
+
+-- name: LeaseResume
+UPDATE stream_lease SET halt_code = NULL, halt_text = NULL, halted_at = NULL WHERE stream_id = :stream_id AND halt_code IS NOT NULL;
+
+-- name: NextWork
+SELECT CASE WHEN l.owner = :owner AND l.epoch = :epoch AND l.expires_at > {{now}} THEN 1 ELSE 0 END,
+       CASE WHEN o.state = 'ready' AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
+       CASE WHEN s.enabled AND NOT s.paused AND s.deleted_at IS NULL AND s.bootstrapped_at IS NOT NULL THEN 1 ELSE 0 END,
+       CASE WHEN l.ready_at <= {{now}} THEN 1 ELSE 0 END,
+       l.head_batch_id, l.head_run_seq, l.ready_at, l.blocked_by
+FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id JOIN org o ON o.org = l.org
+WHERE l.stream_id = :stream_id;
+
+-- name: Contended
+SELECT 1 FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id JOIN org o ON o.org = l.org
+WHERE {{use claimable}} AND o.state = 'ready' AND o.deleted_at IS NULL LIMIT 1;
+
+-- name: LeaseStreams
+SELECT stream_id FROM stream_lease WHERE stream_id > {{pg}}CAST(:after AS uuid){{end}}{{sqlite}}:after{{end}} ORDER BY stream_id LIMIT :limit;
+
+-- name: SweepTake
+UPDATE sweep_lease SET owner = :owner, expires_at = {{after :ttl}}
+WHERE name = 'sweep' AND (owner IS NULL OR owner = :owner OR expires_at <= {{now}});
+
+-- name: StatusList
+SELECT l.stream_id, s.org, s.team_id, s.source_type, s.prefix, s.name, s.target_schema, s.target_table, s.lifecycle,
+       s.lifecycle_reason, s.enabled, s.paused, s.bootstrapped_at, o.state, l.head_batch_id, b.run_id, b.batch_index, b.load_state,
+       b.error_code, b.error_text, l.halt_code, l.halt_text, l.blocked_by, l.oldest_at, l.owner, l.lingering, l.ready_at,
+       CASE WHEN l.owner IS NOT NULL AND l.expires_at > {{now}} THEN 1 ELSE 0 END,
+       CASE WHEN l.ready_at <= {{now}} THEN 1 ELSE 0 END,
+       (SELECT count(*) FROM batch x WHERE x.stream_id = l.stream_id AND x.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')),
+       l.last_applied_at, l.last_run_id, l.last_index
+FROM stream_lease l
+JOIN stream s ON s.stream_id = l.stream_id
+JOIN org o ON o.org = l.org
+LEFT JOIN batch b ON b.batch_id = l.head_batch_id
+WHERE (CAST(:org AS text) IS NULL OR l.org = :org) AND (CAST(:stream_id AS {{type_uuid}}) IS NULL OR l.stream_id = :stream_id)
+  AND l.stream_id > {{pg}}CAST(:after AS uuid){{end}}{{sqlite}}:after{{end}}
+ORDER BY l.stream_id LIMIT :limit;
