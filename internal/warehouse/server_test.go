@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -17,11 +18,22 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/sluice"
+	"sluice/internal/testkit/pg"
 	"sluice/internal/warehouse"
 	"sluice/internal/warehouse/auth"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	pg.Shutdown()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // memory is an engine without a lake: one in-memory database, attached as "lake" for all connections.
 type memory struct {

@@ -49,16 +49,14 @@ func From(err error) *Error {
 		return fromEngine(eng)
 	case errors.As(err, &coded):
 		return &Error{Code: InternalError, Message: Scrub(coded.Error()), Hint: coded.Hint}
+	case errors.Is(err, value.ErrDatetime):
+		return New(DatetimeOverflow, "%s", err)
 	case errors.Is(err, value.ErrRange):
-		code := NumericOutOfRange
-		if m := err.Error(); strings.HasPrefix(m, "date") || strings.HasPrefix(m, "timestamp") {
-			code = DatetimeOverflow
-		}
-		return New(code, "%s", err)
+		return New(NumericOutOfRange, "%s", err)
 	case errors.Is(err, value.ErrType):
 		return New(FeatureNotSupported, "%s", err)
 	case errors.Is(err, value.ErrSyntax):
-		if strings.HasPrefix(err.Error(), "binary") {
+		if strings.Contains(err.Error(), "binary ") {
 			return New(InvalidBinary, "%s", err)
 		}
 		return New(InvalidTextRepresentation, "%s", err)

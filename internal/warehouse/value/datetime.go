@@ -26,11 +26,11 @@ const (
 )
 
 func dayError() error {
-	return fmt.Errorf("date outside PostgreSQL's range, 4713 BC to 5874897 AD: %w", ErrRange)
+	return fmt.Errorf("date outside PostgreSQL's range, 4713 BC to 5874897 AD: %w", ErrDatetime)
 }
 
 func timeError() error {
-	return fmt.Errorf("timestamp outside PostgreSQL's range, 4713 BC to 294276 AD: %w", ErrRange)
+	return fmt.Errorf("timestamp outside PostgreSQL's range, 4713 BC to 294276 AD: %w", ErrDatetime)
 }
 
 // pgDate gives a date as PostgreSQL stores it.

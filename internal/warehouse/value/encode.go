@@ -16,6 +16,8 @@ import (
 var (
 	// ErrRange: the value lies outside what the type can hold on the other side.
 	ErrRange = errors.New("value out of range")
+	// ErrDatetime is ErrRange of a date or time.
+	ErrDatetime = fmt.Errorf("datetime field overflow: %w", ErrRange)
 	// ErrType: the type cannot be sent or read.
 	ErrType = errors.New("type not supported")
 	// ErrSyntax: a parameter's bytes are not a value of its type.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"sluice/internal/warehouse/duck"
+	"sluice/internal/warehouse/gate"
 	"sluice/internal/warehouse/gate/token"
 	"sluice/internal/warehouse/sqlstate"
 	"sluice/internal/warehouse/value"
@@ -59,11 +60,20 @@ func (s *Session) bind(ctx context.Context, m *pgproto3.Bind) error {
 	if n := len(m.ParameterFormatCodes); n > 1 && n != len(m.Parameters) {
 		return sqlstate.New(sqlstate.ProtocolViolation, "bind message has %d parameter formats but %d parameters", n, len(m.Parameters))
 	}
-	if n := len(m.ResultFormatCodes); n > 1 && (!st.rows || n != len(st.columns)) {
+	if n := len(m.ResultFormatCodes); n > 1 && len(st.columns) > 0 && (!st.rows || n != len(st.columns)) {
 		return sqlstate.New(sqlstate.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(st.columns))
 	}
 	s.dropPortal(m.DestinationPortal)
 	po := &portal{name: m.DestinationPortal, stmt: st, formats: m.ResultFormatCodes}
+	if st.late {
+		inlined, err := s.inline(ctx, st, m)
+		if err != nil {
+			return err
+		}
+		po.stmt = inlined
+		s.portals[m.DestinationPortal] = po
+		return s.io.send(&pgproto3.BindComplete{})
+	}
 	for i, raw := range m.Parameters {
 		v, err := s.argument(ctx, st.params[i], format(m.ParameterFormatCodes, i), raw)
 		if err != nil {
@@ -121,6 +131,37 @@ func (s *Session) cast(ctx context.Context, t *duck.Type, text string) (duck.Val
 	return v, err
 }
 
+// inline prepares a statement whose columns depend on its parameters, with their values in it.
+func (s *Session) inline(ctx context.Context, st *prepared, m *pgproto3.Bind) (*prepared, error) {
+	if err := s.unpin(ctx); err != nil {
+		return nil, err
+	}
+	values := map[int]string{}
+	for i, raw := range m.Parameters {
+		text, err := value.Literal(st.params[i].oid, format(m.ParameterFormatCodes, i), raw)
+		if err != nil {
+			return nil, fmt.Errorf("parameter $%d: %w", i+1, err)
+		}
+		values[i+1] = text
+	}
+	p := &prepared{text: st.text, tokens: st.tokens, dropped: true, sql: replaceParams(st.text, st.tokens, values)}
+	var err error
+	if p.stmt, err = s.db.Prepare(ctx, p.sql); err != nil {
+		return nil, s.engineError(ctx, err)
+	}
+	p.kind, p.columns = p.stmt.Kind(), p.stmt.Columns()
+	p.rows = givesRows(p.kind, p.tokens, p.columns)
+	if err := gate.CheckKind(s.who, p.kind, p.tokens); err != nil {
+		p.close()
+		return nil, err
+	}
+	if n := len(m.ResultFormatCodes); n > 1 && p.rows && n != len(p.columns) {
+		p.close()
+		return nil, sqlstate.New(sqlstate.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(p.columns))
+	}
+	return p, nil
+}
+
 func (s *Session) describe(m *pgproto3.Describe) error {
 	switch m.ObjectType {
 	case 'S':
@@ -147,7 +188,7 @@ func (s *Session) describe(m *pgproto3.Describe) error {
 }
 
 func (s *Session) describeRows(st *prepared, formats []int16) error {
-	if !st.rows {
+	if !st.rows || len(st.columns) == 0 {
 		return s.io.send(&pgproto3.NoData{})
 	}
 	return s.io.send(rowDescription(st.columns, formats))

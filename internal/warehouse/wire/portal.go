@@ -140,18 +140,17 @@ func (s *Session) start(ctx context.Context, p *portal) error {
 	return nil
 }
 
-// fresh makes sure that the engine's statement belongs to the transaction at hand: one of an earlier transaction may have
-// been bound to tables as they were then.
+// fresh makes sure that there is a statement of the engine; the name that held it may be gone. One that is there may
+// be of an earlier transaction: the engine binds it anew when its tables have changed.
 func (s *Session) fresh(ctx context.Context, p *prepared) error {
-	if p.stmt != nil && p.serial == s.serial {
+	if p.stmt != nil {
 		return nil
 	}
-	p.close()
 	stmt, err := s.db.Prepare(ctx, p.sql)
 	if err != nil {
 		return s.engineError(ctx, err)
 	}
-	p.stmt, p.serial = stmt, s.serial
+	p.stmt = stmt
 	return nil
 }
 

@@ -40,7 +40,6 @@ type Session struct {
 	db       *duck.Conn
 	vars     settings
 	tx       transaction
-	serial   uint64 // of the transaction at hand, or of the message cycle outside one
 	prepared map[string]*prepared
 	portals  map[string]*portal
 	pinned   *portal // the suspended portal whose result the engine connection is still giving
@@ -409,6 +408,5 @@ func (s *Session) sync() error {
 			return err
 		}
 	}
-	s.serial++
 	return s.ready()
 }

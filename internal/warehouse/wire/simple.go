@@ -37,7 +37,6 @@ func (s *Session) simple(ctx context.Context, text string) error {
 			return err
 		}
 	}
-	s.serial++
 	return s.ready()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sort"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ type prepared struct {
 	sql     string        // what the engine gets
 	kind    duck.StatementType
 	stmt    *duck.Stmt
-	serial  uint64 // of the transaction that stmt was made in
+	late    bool // it is prepared anew with the values of its parameters, see typing
 	params  []param
 	columns []duck.Column
 	rows    bool // running it gives rows
@@ -76,12 +77,11 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	if err := s.unpin(ctx); err != nil {
 		return err
 	}
-	stmt, sql, err := s.prepareTyped(ctx, p, declared)
+	t, err := s.prepareTyped(ctx, p, declared)
 	if err != nil {
 		return s.engineError(ctx, err)
 	}
-	p.stmt, p.sql, p.kind, p.serial = stmt, sql, stmt.Kind(), s.serial
-	p.columns = stmt.Columns()
+	p.stmt, p.sql, p.kind, p.columns, p.late = t.stmt, t.sql, t.stmt.Kind(), t.columns, t.late
 	p.rows = givesRows(p.kind, p.tokens, p.columns)
 	if err := gate.CheckKind(s.who, p.kind, p.tokens); err != nil {
 		p.close()
@@ -90,9 +90,18 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	return s.resolveParams(p, declared)
 }
 
+// typing is a statement with a type for each of its parameters, as far as one was found.
+type typing struct {
+	stmt    *duck.Stmt
+	sql     string
+	columns []duck.Column
+	late    bool // the columns, or the plan, depend on the parameters' values
+}
+
 // prepareTyped prepares with the declared types as casts. Where the engine still finds no type, text is tried, then what
-// the other side of an operator may want; its own error is the one reported.
-func (s *Session) prepareTyped(ctx context.Context, p *prepared, declared []uint32) (*duck.Stmt, string, error) {
+// the other side of an operator may want. Arguments of table functions and the like never get one: such statements are
+// prepared anew with their values, and only described here.
+func (s *Session) prepareTyped(ctx context.Context, p *prepared, declared []uint32) (typing, error) {
 	typed := map[int]string{}
 	for i, oid := range declared {
 		if !value.Untyped(oid) {
@@ -100,45 +109,90 @@ func (s *Session) prepareTyped(ctx context.Context, p *prepared, declared []uint
 		}
 	}
 	sql := withCasts(p.text, p.tokens, typed)
-	stmt, first := s.db.Prepare(ctx, sql)
-	if first != nil && len(typed) > 0 {
+	stmt, err := s.db.Prepare(ctx, sql)
+	if err != nil && len(typed) > 0 && ctx.Err() == nil {
 		// A cast may stand where the grammar has none.
-		if again, err := s.db.Prepare(ctx, p.text); err == nil {
-			stmt, sql, first, typed = again, p.text, nil, map[int]string{}
+		if again, err2 := s.db.Prepare(ctx, p.text); err2 == nil {
+			stmt, sql, err, typed = again, p.text, nil, map[int]string{}
 		}
 	}
-	if first != nil || stmt.Resolved() {
-		return stmt, sql, first
+	if err != nil {
+		return typing{}, err
 	}
-	open := unresolved(stmt)
+	if stmt.Resolved() {
+		return typing{stmt: stmt, sql: sql, columns: stmt.Columns()}, nil
+	}
 	for _, guess := range guesses {
-		for n := range open {
-			typed[n] = guess
-			if n <= len(declared) && declared[n-1] != 0 && guess == "VARCHAR" {
-				typed[n] = value.Cast(declared[n-1])
-			}
-		}
-		trial := withCasts(p.text, p.tokens, typed)
-		better, err := s.db.Prepare(ctx, trial)
+		found, err := s.tryTypes(ctx, p, stmt, typed, declared, guess)
 		if err != nil {
-			var e *duck.Error
-			if errors.As(err, &e) && e.Type == duck.ErrorInterrupt {
-				stmt.Close()
-				return nil, "", err
-			}
-			continue
-		}
-		if better.Resolved() {
 			stmt.Close()
-			return better, trial, nil
+			return typing{}, err
 		}
-		better.Close()
+		if found.stmt != nil {
+			stmt.Close()
+			return found, nil
+		}
 	}
-	return stmt, sql, nil
+	return typing{stmt: stmt, sql: sql, late: true}, nil
 }
 
-// guesses are tried in this order for parameters that the engine has no type for.
-var guesses = []string{"VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "TIMESTAMP", "DATE", "INTERVAL", "VARCHAR[]", "BIGINT[]"}
+// guess is a type that is tried for parameters without one, and a value of it that stands in for theirs.
+type guess struct{ name, example string }
+
+// guesses are tried in this order.
+var guesses = []guess{
+	{"VARCHAR", "''"},
+	{"BIGINT", "1::BIGINT"},
+	{"INTEGER", "1::INTEGER"},
+	{"DOUBLE", "1::DOUBLE"},
+	{"TIMESTAMP", "TIMESTAMP '2000-01-01'"},
+	{"DATE", "DATE '2000-01-01'"},
+	{"INTERVAL", "INTERVAL 1 DAY"},
+	{"VARCHAR[]", "['']::VARCHAR[]"},
+	{"BIGINT[]", "[1]::BIGINT[]"},
+}
+
+// tryTypes prepares with one guess for all parameters that stmt has no type for. Only an interrupt is an error.
+func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, typed map[int]string, declared []uint32, g guess) (typing, error) {
+	types, examples := maps.Clone(typed), map[int]string{}
+	for n := range unresolved(stmt) {
+		types[n] = g.name
+		if n <= len(declared) && declared[n-1] != 0 && g == guesses[0] {
+			types[n] = value.Cast(declared[n-1])
+		}
+		examples[n] = g.example
+	}
+	for n, t := range typed {
+		examples[n] = "CAST(NULL AS " + t + ")"
+	}
+	sql := withCasts(p.text, p.tokens, types)
+	better, err := s.db.Prepare(ctx, sql)
+	if err != nil {
+		return typing{}, ifInterrupted(err)
+	}
+	if better.Resolved() {
+		return typing{stmt: better, sql: sql, columns: better.Columns()}, nil
+	}
+	trial, err := s.db.Prepare(ctx, replaceParams(p.text, p.tokens, examples))
+	if err != nil {
+		better.Close()
+		return typing{}, ifInterrupted(err)
+	}
+	defer trial.Close()
+	if !trial.Resolved() {
+		better.Close()
+		return typing{}, nil
+	}
+	return typing{stmt: better, sql: sql, columns: trial.Columns(), late: true}, nil
+}
+
+func ifInterrupted(err error) error {
+	var e *duck.Error
+	if errors.As(err, &e) && e.Type == duck.ErrorInterrupt {
+		return err
+	}
+	return nil
+}
 
 func unresolved(stmt *duck.Stmt) map[int]bool {
 	out := map[int]bool{}
@@ -152,21 +206,27 @@ func unresolved(stmt *duck.Stmt) map[int]bool {
 
 // withCasts puts CAST around the parameters that have a type in typed.
 func withCasts(text string, tokens []token.Token, typed map[int]string) string {
-	if len(typed) == 0 {
+	with := make(map[int]string, len(typed))
+	for n, t := range typed {
+		with[n] = fmt.Sprintf("CAST($%d AS %s)", n, t)
+	}
+	return replaceParams(text, tokens, with)
+}
+
+// replaceParams puts other text in the place of numbered parameters.
+func replaceParams(text string, tokens []token.Token, with map[int]string) string {
+	if len(with) == 0 {
 		return text
 	}
 	var b strings.Builder
 	last := 0
 	for _, t := range tokens {
-		if t.Kind != token.Param {
-			continue
-		}
 		n, err := strconv.Atoi(t.Text)
-		if err != nil || typed[n] == "" {
+		if t.Kind != token.Param || err != nil || with[n] == "" {
 			continue
 		}
 		b.WriteString(text[last:t.Pos])
-		fmt.Fprintf(&b, "CAST($%d AS %s)", n, typed[n])
+		b.WriteString(with[n])
 		last = t.End
 	}
 	b.WriteString(text[last:])

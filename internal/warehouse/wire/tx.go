@@ -55,7 +55,6 @@ func (s *Session) begin(implicit bool) error {
 	if err := s.db.Exec(context.Background(), "BEGIN TRANSACTION"); err != nil {
 		return s.conn.Check(err)
 	}
-	s.serial++
 	s.tx = transaction{now: txOpen, implicit: implicit, readOnly: s.vars.readOnly}
 	return nil
 }
@@ -65,7 +64,6 @@ func (s *Session) commit() error {
 	s.dropPortals()
 	changes := s.tx.changes
 	s.tx = transaction{}
-	s.serial++
 	err := s.db.Exec(context.Background(), "COMMIT")
 	if err != nil {
 		err = s.conn.Check(err)
@@ -80,7 +78,6 @@ func (s *Session) rollback() error {
 	had, changes := s.tx.now == txOpen, s.tx.changes
 	s.dropPortals()
 	s.tx = transaction{}
-	s.serial++
 	if !had {
 		return nil
 	}
