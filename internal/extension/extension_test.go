@@ -294,19 +294,25 @@ func real(t *testing.T) string {
 
 func TestThePinnedFiles(t *testing.T) {
 	t.Parallel()
-	dir := real(t)
-	if err := Verify(dir); err != nil {
+	if err := Verify(real(t)); err != nil {
 		t.Fatal(err)
 	}
-	to := t.TempDir()
-	if err := Pack(dir, to); err != nil {
+}
+
+func TestPackedFilesUnpack(t *testing.T) {
+	t.Parallel()
+	exts, data := fake("a", "b")
+	dir, to, out := t.TempDir(), t.TempDir(), t.TempDir()
+	put(t, exts[0].Path(dir), data["a"])
+	wantCode(t, pack(dir, to, exts), "SLUICE-EXTENSION-MISSING", "b.duckdb_extension")
+	put(t, exts[1].Path(dir), data["b"])
+	if err := pack(dir, to, exts); err != nil {
 		t.Fatal(err)
 	}
-	out := t.TempDir()
-	if err := unpack(os.DirFS(to), out, Pinned); err != nil {
+	if err := unpack(os.DirFS(to), out, exts); err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(out); err != nil {
+	if err := verify(out, exts); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -73,13 +73,17 @@ func unpackOne(from fs.FS, e Extension, target string) (err error) {
 
 // Pack writes the files of dir, which must be the pinned ones, compressed into to: what a release build embeds.
 func Pack(dir, to string) error {
-	if err := Verify(dir); err != nil {
+	return pack(dir, to, Pinned)
+}
+
+func pack(dir, to string, exts []Extension) error {
+	if err := verify(dir, exts); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return fmt.Errorf("pack engine extensions: %w", err)
 	}
-	for _, e := range Pinned {
+	for _, e := range exts {
 		if err := packOne(e.Path(dir), filepath.Join(to, e.Name+".duckdb_extension.gz")); err != nil {
 			return fmt.Errorf("pack engine extension %s: %w", e.Name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sluice/internal/sluice"
@@ -154,6 +155,9 @@ func (c Config) withDefaults() (Config, error) {
 // prefix normalises a directory or object prefix to end with one slash, so that "a/data" never allows "a/data2".
 func prefix(p string) (string, error) {
 	if isRemote(p) {
+		if strings.Contains(p, "?") || slices.Contains(strings.Split(p, "/"), "..") {
+			return "", fmt.Errorf("%q has parameters or .. in it", p) // the engine would follow them to other places
+		}
 		return strings.TrimRight(p, "/") + "/", nil
 	}
 	if !filepath.IsAbs(p) {

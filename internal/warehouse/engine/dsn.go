@@ -35,13 +35,16 @@ func (k keywords) String() string {
 	parts := make([]string, 0, len(k))
 	for _, n := range names {
 		v := k[n]
-		if v == "" || strings.ContainsAny(v, " \t\n'\\") {
+		if v == "" || strings.ContainsAny(v, space+`'\`) {
 			v = "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'"
 		}
 		parts = append(parts, n+"="+v)
 	}
 	return strings.Join(parts, " ")
 }
+
+// space is what libpq takes for space between settings.
+const space = " \t\n\r\f\v"
 
 var errDSN = errors.New("not a libpq connection string")
 
@@ -51,13 +54,13 @@ func parseDSN(dsn string) (keywords, error) {
 		return parseURL(dsn)
 	}
 	kv := keywords{}
-	for s := strings.TrimSpace(dsn); s != ""; s = strings.TrimSpace(s) {
+	for s := strings.Trim(dsn, space); s != ""; s = strings.TrimLeft(s, space) {
 		name, rest, ok := strings.Cut(s, "=")
-		name = strings.TrimSpace(name)
-		if !ok || name == "" || strings.ContainsAny(name, " '\\") {
+		name = strings.TrimRight(name, space)
+		if !ok || name == "" || strings.ContainsAny(name, space+`'\`) {
 			return nil, errDSN
 		}
-		rest = strings.TrimLeft(rest, " ")
+		rest = strings.TrimLeft(rest, space)
 		var v strings.Builder
 		i, quoted := 0, strings.HasPrefix(rest, "'")
 		if quoted {
@@ -74,7 +77,7 @@ func parseDSN(dsn string) (keywords, error) {
 				closed = true
 				i++
 				break scan
-			case !quoted && (c == ' ' || c == '\t' || c == '\n'):
+			case !quoted && strings.IndexByte(space, c) >= 0:
 				break scan
 			default:
 				v.WriteByte(c)

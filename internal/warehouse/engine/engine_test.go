@@ -300,15 +300,16 @@ func TestErrorsOfConnect(t *testing.T) {
 	equals.Lake.DataPath = filepath.Join(dir, "a=b")
 	root := fileLake("root", dir)
 	root.ReadPrefixes = []string{"/"}
+	dots := fileLake("dots", dir)
+	dots.ReadPrefixes = []string{"s3://bucket/a/../b"}
+	params := fileLake("params", dir)
+	params.ReadPrefixes = []string{"s3://bucket/a?s3_endpoint=x"}
 	leak := fileLake("leak", dir)
 	leak.Lake.Kind, leak.Lake.Catalog = engine.LakePostgres, "host=127.0.0.1 password=geheim"
-	r, _ := setup(t, engine.Options{})
-	src := &source{}
-	r, src = newRegistry(engine.Options{}, missing, noext, relative, equals, root, leak)
-	_ = src
+	r, _ := newRegistry(engine.Options{}, missing, noext, relative, equals, root, dots, params, leak)
 	for org, want := range map[sluice.Org]sluice.Code{
 		"nobody": "SLUICE-CONTROL-NO-ORG", "missing": "SLUICE-ENGINE-OPEN", "noext": "SLUICE-EXTENSION-MISSING",
-		"relative": "SLUICE-CONFIG", "equals": "SLUICE-CONFIG", "root": "SLUICE-CONFIG", "leak": "SLUICE-CONFIG",
+		"relative": "SLUICE-CONFIG", "equals": "SLUICE-CONFIG", "root": "SLUICE-CONFIG", "dots": "SLUICE-CONFIG", "params": "SLUICE-CONFIG", "leak": "SLUICE-CONFIG",
 	} {
 		_, err := r.Connect(t.Context(), org)
 		wantCode(t, err, want, string(org))
@@ -371,6 +372,28 @@ func TestRowsOutliveTheCall(t *testing.T) {
 	}
 	if rows.Err() != nil || n != 10000 {
 		t.Fatal(n, rows.Err())
+	}
+}
+
+func TestCloseEndsRowsThatAreStillRead(t *testing.T) {
+	t.Parallel()
+	r, _ := setup(t, engine.Options{}, fileLake("acme", t.TempDir()))
+	c := connect(t, r, "acme")
+	rows, err := c.QueryContext(t.Context(), "SELECT * FROM range(100000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	if !rows.Next() {
+		t.Fatal(rows.Err())
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+	}
+	if rows.Err() == nil {
+		t.Error("a cut result looks complete")
 	}
 }
 

@@ -101,6 +101,7 @@ var openErrors = []struct {
 	what, hint string
 }{
 	{"Unable to connect to Postgres", "SLUICE-LAKE-CATALOG-DOWN", "the catalog server does not answer or refuses the role", "check that the catalog's PostgreSQL runs and that the org's role and password are right"},
+	{"DuckLake catalog version mismatch", "SLUICE-LAKE-VERSION", "", "use the release of sluice that fits the lake, or run sluice migrate after a backup"},
 	{"Conflicting lock is held", "SLUICE-LAKE-IN-USE", "another program has the catalog file open", "close that program"},
 	{"Unique file handle conflict", "SLUICE-LAKE-IN-USE", "the catalog file is open in this process already", "report this: each lake has one instance per process"},
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -94,7 +95,10 @@ func (i *instance) connect(ctx context.Context) (*Conn, error) {
 		err = i.scrub(err)
 		i.release()
 	}
-	return nil, fmt.Errorf("connect to engine of org %s: %w", i.cfg.Org, err)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("connect to engine of org %s: %w", i.cfg.Org, err)
+	}
+	return nil, openError(i.cfg.Org, "connect", err)
 }
 
 // greet gives a new connection its state.
@@ -160,7 +164,8 @@ func makeDirs(cfg Config) error {
 		dirs = append(dirs, parent(cfg.Lake.Catalog))
 	}
 	if !isRemote(cfg.Lake.DataPath) {
-		dirs = append(dirs, cfg.Lake.DataPath)
+		// The folder, too, in which the loader writes the files that it registers.
+		dirs = append(dirs, cfg.Lake.DataPath, filepath.Join(cfg.Lake.DataPath, "_sluice", "w"))
 	}
 	for _, d := range dirs {
 		if err := os.MkdirAll(d, 0o700); err != nil {

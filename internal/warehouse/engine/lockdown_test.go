@@ -87,3 +87,23 @@ func TestLockedDown(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A remote prefix loads the object store extension, and opens nothing beyond that prefix.
+func TestRemotePrefix(t *testing.T) {
+	t.Parallel()
+	cfg := fileLake("acme", t.TempDir())
+	cfg.ReadPrefixes = append(cfg.ReadPrefixes, "s3://bucket/extracts")
+	r, _ := setup(t, engine.Options{}, cfg)
+	c := connect(t, r, "acme")
+	if got := text(t, c, "concat_ws(' ', current_setting('http_retries'), current_setting('http_retry_wait_ms'), current_setting('http_retry_backoff'))"); got != "10 500 2.0" {
+		t.Error(got)
+	}
+	for _, path := range []string{
+		"s3://bucket/x.csv", "s3://bucket/extracts2/x.csv", "s3://other/extracts/x.csv",
+		"http://127.0.0.1:1/x.csv", "https://127.0.0.1:1/x.csv", "hf://datasets/x/y.csv", "gcs://bucket/extracts/x.csv", "r2://bucket/extracts/x.csv",
+	} {
+		if _, err := c.ExecContext(t.Context(), "SELECT * FROM '"+path+"'"); err == nil || !strings.Contains(err.Error(), "Permission Error") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -288,6 +288,30 @@ func TestWrongPasswordAndDeadServer(t *testing.T) {
 	}
 }
 
+func TestUnknownCatalogVersion(t *testing.T) {
+	t.Parallel()
+	cfg := pgLake(t, server(t), "version", t.TempDir())
+	r, _ := setup(t, engine.Options{}, cfg)
+	conn, err := as(t, cfg.Lake.Catalog, "sluice_version", hard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []string{"1.1", "0.3", "2.0", "1.0"} {
+		if _, err := conn.Exec(t.Context(), "UPDATE ducklake_metadata SET value = $1 WHERE key = 'version'", v); err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.Connect(t.Context(), "version")
+		if v == "1.0" {
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Close()
+		} else {
+			wantCode(t, err, "SLUICE-LAKE-VERSION", v, "sluice migrate")
+		}
+	}
+}
+
 // Several processes provision, attach and commit to one lake at the same time; none of their rows is lost.
 func TestProcessesShareAPostgresLake(t *testing.T) {
 	t.Parallel()

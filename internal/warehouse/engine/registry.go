@@ -78,7 +78,7 @@ func NewRegistry(src Source, log *slog.Logger, opt Options) *Registry {
 // one opening. Errors: what Source says, SLUICE-ENGINE-OPEN, SLUICE-LAKE-IN-USE, -CATALOG-DOWN, -VERSION,
 // SLUICE-EXTENSION-*.
 func (r *Registry) Connect(ctx context.Context, org sluice.Org) (*Conn, error) {
-	for {
+	for broken := 0; ; {
 		s, err := r.slot(ctx, org)
 		if err != nil {
 			return nil, err
@@ -97,8 +97,20 @@ func (r *Registry) Connect(ctx context.Context, org sluice.Org) (*Conn, error) {
 		if !r.acquire(s.inst) {
 			continue // retired or evicted since
 		}
-		return s.inst.connect(ctx)
+		c, err := s.inst.connect(ctx)
+		if err != nil && broken < 2 && ctx.Err() == nil && r.left(s.inst) {
+			broken++ // the instance was found to be beyond repair: a fresh one
+			continue
+		}
+		return c, err
 	}
+}
+
+// left reports whether i has been taken out of service.
+func (r *Registry) left(i *instance) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return i.leaving
 }
 
 // slot returns org's slot; a new one is being opened.
@@ -132,10 +144,10 @@ func (r *Registry) settle(org sluice.Org, s *slot, inst *instance, err error) {
 	}
 	closed := r.closed
 	r.mu.Unlock()
-	close(s.ready)
 	if inst != nil && closed {
-		r.drop(inst, "shutdown")
+		r.drop(inst, "shutdown") // before ready: Close waits for the one, then for the other
 	}
+	close(s.ready)
 }
 
 // open asks the source and opens org's instance.

@@ -57,6 +57,21 @@ func TestBrokenCatalogRetiresTheInstance(t *testing.T) {
 	}
 }
 
+// A catalog that broke unnoticed is noticed by the next connect, whose caller gets a fresh instance.
+func TestConnectReplacesABrokenInstance(t *testing.T) {
+	t.Parallel()
+	r, _ := setup(t, engine.Options{}, fileLake("acme", t.TempDir()))
+	c := connect(t, r, "acme")
+	breakCatalog(t, c)
+	_ = c.Close()
+	if got := text(t, connect(t, r, "acme"), "SELECT i FROM broken"); got != "1" {
+		t.Error(got)
+	}
+	if st := r.Status(); st.Opened != 2 || st.Retired["catalog"] != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
 func TestStuckConnectionsOfARetiredInstance(t *testing.T) {
 	t.Parallel()
 	r, _ := setup(t, engine.Options{OpenTimeout: 2 * time.Second}, fileLake("acme", t.TempDir()))

@@ -89,6 +89,9 @@ func (i *instance) steps() []step {
 		out = append(out, step{"load extension " + name, "LOAD " + name})
 	}
 	out = append(out, set("ducklake_max_retry_count", "50"))
+	if cfg.remote() {
+		out = append(out, set("http_retries", "10"), set("http_retry_wait_ms", "500"), set("http_retry_backoff", "2"))
+	}
 	if cfg.Lake.Kind == LakePostgres {
 		out = append(out, set("pg_pool_max_connections", fmt.Sprint(cfg.PoolSize)))
 		if cfg.Lake.Password != "" {
