@@ -128,11 +128,16 @@ func (c Change) insert() []Statement {
 	}
 	return []Statement{
 		{SQL: fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", c.source(), Literal(c.WriteTo)), Data: true, WantRows: c.WantRows},
-		{
-			SQL: fmt.Sprintf("CALL ducklake_add_data_files(%s, %s, %s, schema => %s, allow_missing => true)",
-				Literal(Catalog), Literal(c.Target.Name), Literal(c.WriteTo), Literal(c.Target.Schema)),
-			IfRows: true, WantRows: -1,
-		},
+		register(c.Target, c.WriteTo),
+	}
+}
+
+// register makes a file part of a table, if anything was written to it.
+func register(t Table, file string) Statement {
+	return Statement{
+		SQL: fmt.Sprintf("CALL ducklake_add_data_files(%s, %s, %s, schema => %s, allow_missing => true)",
+			Literal(Catalog), Literal(t.Name), Literal(file), Literal(t.Schema)),
+		IfRows: true, WantRows: -1,
 	}
 }
 

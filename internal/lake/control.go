@@ -124,8 +124,8 @@ func (s *Session) queryControl(ctx context.Context, id sluice.StreamID, batch sl
 
 // tableID looks a table up in the catalog itself. ok is false only if the catalog answered and has no such table.
 func (s *Session) tableID(ctx context.Context, t Table) (ok bool, id int64, err error) {
-	err = s.conn.QueryRow(ctx, `SELECT t.table_id FROM __ducklake_metadata_`+Catalog+`.ducklake_table t `+
-		`JOIN __ducklake_metadata_`+Catalog+`.ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL `+
+	err = s.conn.QueryRow(ctx, `SELECT t.table_id FROM `+metadata+`.ducklake_table t `+
+		`JOIN `+metadata+`.ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL `+
 		`WHERE t.end_snapshot IS NULL AND lower(t.table_name) = lower($1) AND lower(s.schema_name) = lower($2)`,
 		t.Name, t.Schema).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -135,7 +135,7 @@ func (s *Session) tableID(ctx context.Context, t Table) (ok bool, id int64, err 
 }
 
 func (s *Session) schemaExists(ctx context.Context, schema string) (ok bool, err error) {
-	err = s.conn.QueryRow(ctx, `SELECT count(*) > 0 FROM __ducklake_metadata_`+Catalog+`.ducklake_schema `+
+	err = s.conn.QueryRow(ctx, `SELECT count(*) > 0 FROM `+metadata+`.ducklake_schema `+
 		`WHERE end_snapshot IS NULL AND lower(schema_name) = lower($1)`, schema).Scan(&ok)
 	return ok, err
 }

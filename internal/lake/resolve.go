@@ -27,52 +27,44 @@ func (s *Session) writeTo(w Write) string {
 	case sluice.OpMerge, sluice.OpRegister, sluice.OpNothing:
 		return ""
 	}
+	return s.newKey(w)
+}
+
+// newKey gives a key for rows of a write that no other attempt uses.
+func (s *Session) newKey(w Write) string {
 	nonce := make([]byte, 4)
 	_, _ = rand.Read(nonce) // never fails
 	return fmt.Sprintf("%s%s%s-%d-%s-%s.parquet", s.info.dataPath, WriteFolder, strings.ReplaceAll(string(w.StreamID), "-", ""),
 		w.Seq+1, w.BatchID, hex.EncodeToString(nonce))
 }
 
-// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown. On a PostgreSQL catalog a
-// marker is not enough: the engine may have removed the data files of a snapshot that is committed, so they are looked at
-// too. One that is missing is a Failure of outcome Damaged.
+// metadata is the schema in which the engine shows the lake's own tables.
+const metadata = "__ducklake_metadata_" + Catalog
+
+// Resolve finds out, on a session of its own, what became of a write whose outcome is Unknown: Done with the batch's
+// marker, NotDone, or a Failure of class NotOurs. Done is not enough on a PostgreSQL catalog, see MissingFiles.
 func (s *Session) Resolve(ctx context.Context, w Write) (sluice.Outcome, Control, error) {
 	c, err := s.ReadControl(ctx, w.StreamID, w.BatchID)
-	outcome, c, err := OutcomeOf(w, c, err)
-	if outcome != sluice.Done || s.info.catalog != "postgres" {
-		return outcome, c, err
-	}
-	missing, err := s.MissingFiles(ctx, w.StreamID, w.BatchID, c.Marker.Seq)
-	if err != nil {
-		return sluice.Unknown, c, err
-	}
-	if len(missing) == 0 {
-		return sluice.Done, c, nil
-	}
-	f := Fail(PhaseResolve, Permanent, sluice.E("SLUICE-LAKE-DAMAGED", fmt.Sprintf("resolve batch %d of run %s", w.BatchIndex, w.RunID),
-		fmt.Sprintf("%d data files of the committed batch are missing, such as %s", len(missing), missing[0]),
-		"nothing was loaded after it; see SLUICE-LAKE-DAMAGED in docs/errors.md", nil))
-	f.Outcome = sluice.Damaged
-	return sluice.Damaged, c, f
+	return OutcomeOf(w, c, err)
 }
 
 // snapshotsBack is how many snapshots are searched for one of ours, newest first.
 const snapshotsBack = 1000
 
 // MissingFiles lists the data and delete files that a batch's snapshot added and that are not there with their right size.
-// A snapshot that has expired or is too old to be found has none to speak of.
+// On a PostgreSQL catalog the engine removes files that it has written when the reply to COMMIT is lost, also if the
+// snapshot is committed (spec/lake.md rule 3). A snapshot that has expired or is too old to be found has none to speak of.
 func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) ([]string, error) {
 	type file struct {
 		path string
 		size int64
 	}
+	if s.info.catalog != "postgres" {
+		return nil, nil
+	}
 	var files []file
-	const meta = "__ducklake_metadata_" + Catalog
 	err := s.read(ctx, PhaseResolve, fmt.Sprintf("list the files of batch %s", batch), func() error {
-		var snapshot int64
-		err := s.conn.QueryRow(ctx, "SELECT snapshot_id FROM "+meta+".ducklake_snapshot_changes WHERE commit_extra_info = $1 "+
-			fmt.Sprintf("AND snapshot_id > (SELECT max(snapshot_id) - %d FROM %s.ducklake_snapshot)", snapshotsBack, meta),
-			commitInfo(id, batch, seq)).Scan(&snapshot)
+		snapshot, err := s.snapshotOf(ctx, id, batch, seq)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -85,7 +77,7 @@ func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sl
 			FROM (SELECT path, path_is_relative, file_size_bytes, table_id FROM %[1]s.ducklake_data_file WHERE begin_snapshot = $1
 				UNION ALL SELECT path, path_is_relative, file_size_bytes, table_id FROM %[1]s.ducklake_delete_file WHERE begin_snapshot = $1) AS f
 			JOIN %[1]s.ducklake_table t ON t.table_id = f.table_id AND t.begin_snapshot <= $1 AND (t.end_snapshot IS NULL OR t.end_snapshot > $1)
-			JOIN %[1]s.ducklake_schema c ON c.schema_id = t.schema_id AND c.begin_snapshot <= $1 AND (c.end_snapshot IS NULL OR c.end_snapshot > $1)`, meta),
+			JOIN %[1]s.ducklake_schema c ON c.schema_id = t.schema_id AND c.begin_snapshot <= $1 AND (c.end_snapshot IS NULL OR c.end_snapshot > $1)`, metadata),
 			snapshot, s.info.dataPath)
 		if err != nil {
 			return err
@@ -110,6 +102,14 @@ func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sl
 		}
 	}
 	return missing, nil
+}
+
+// snapshotOf gives the snapshot of one of our commits, or pgx.ErrNoRows.
+func (s *Session) snapshotOf(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) (snapshot int64, err error) {
+	err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT snapshot_id FROM %[1]s.ducklake_snapshot_changes WHERE commit_extra_info = $1 "+
+		"AND snapshot_id > (SELECT max(snapshot_id) - %[2]d FROM %[1]s.ducklake_snapshot)", metadata, snapshotsBack),
+		commitInfo(id, batch, seq)).Scan(&snapshot)
+	return snapshot, err
 }
 
 // fileIs looks whether a file is there with its size. A file that is not there breaks nothing.

@@ -130,8 +130,13 @@ func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
 	if err != nil {
 		return err
 	}
+	return s.sign(ctx, w, string(w.Change.Op))
+}
+
+// sign writes the commit message and reads the fence back.
+func (s *Session) sign(ctx context.Context, w Write, what string) error {
 	if _, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
-		Catalog, Literal(string(w.Change.Op)), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1)))); err != nil {
+		Catalog, Literal(what), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1)))); err != nil {
 		return err
 	}
 	var seq int64

@@ -46,6 +46,8 @@ type Session interface {
 	CreateSchema(ctx context.Context, schema string) error
 	Apply(ctx context.Context, w lake.Write) (lake.Applied, error)
 	Resolve(ctx context.Context, w lake.Write) (sluice.Outcome, lake.Control, error)
+	MissingFiles(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) ([]string, error)
+	Repair(ctx context.Context, id sluice.StreamID, t lake.Table, m lake.Marker) (lake.Control, error)
 	Broken() bool
 	Close() error
 }

@@ -104,6 +104,10 @@ type (
 		Outcome sluice.Outcome
 		Control lake.Control
 	}
+	// Verified: which data files of a committed batch are missing.
+	Verified struct{ Missing []string }
+	// Repaired: the table is as it was before the batch.
+	Repaired struct{ Control lake.Control }
 	// Recorded: the state DB has the outcome.
 	Recorded struct{}
 	// Failed: an action of the lake or the warehouse came to nothing.
@@ -124,6 +128,8 @@ func (KeysDescribed) event() {}
 func (MisfitFound) event()   {}
 func (Applied) event()       {}
 func (Resolved) event()      {}
+func (Verified) event()      {}
+func (Repaired) event()      {}
 func (Recorded) event()      {}
 func (Failed) event()        {}
 
@@ -163,6 +169,13 @@ type (
 	Apply struct{ Write lake.Write }
 	// Resolve reads back, on a session of its own, what became of a COMMIT without an answer.
 	Resolve struct{ Write lake.Write }
+	// Verify looks whether the data files of a committed batch are there.
+	Verify struct{ Marker lake.Marker }
+	// Repair undoes a committed batch whose data files are gone.
+	Repair struct {
+		Table  lake.Table
+		Marker lake.Marker
+	}
 	// RecordSuccess stores that the batch is applied.
 	RecordSuccess struct{ Applied queue.Applied }
 	// RecordRetry stores a failure after which the batch is tried again.
@@ -187,6 +200,8 @@ func (DescribeKeys) action()     {}
 func (FindMisfit) action()       {}
 func (Apply) action()            {}
 func (Resolve) action()          {}
+func (Verify) action()           {}
+func (Repair) action()           {}
 func (RecordSuccess) action()    {}
 func (RecordRetry) action()      {}
 func (RecordQuarantine) action() {}
@@ -229,6 +244,11 @@ func Step(s State, e Event) (State, Action) {
 		return s, RecordSuccess{s.success(sluice.OriginApplied, "", e.Applied)}
 	case Resolved:
 		return s.resolved(e)
+	case Verified:
+		return s.verified(e.Missing)
+	case Repaired:
+		s.control = e.Control
+		return s, s.describe()
 	case Recorded:
 		if s.failed != nil {
 			return s, Stop{Why: s.failed}
@@ -265,16 +285,6 @@ func (s State) controlRead(c lake.Control) (State, Action) {
 	if s.begun {
 		return s.afterBegin()
 	}
-	if c.Marker == nil && !after(b, c.Fence) {
-		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E("SLUICE-LOAD-FENCE-AHEAD", doing(b),
-			fmt.Sprintf("the lake has run %d batch %d already, this is run %d batch %d", c.Fence.RunSeq, c.Fence.BatchIndex, b.RunSeq, b.BatchIndex),
-			"was the state DB restored from a backup, or do two installations load this lake? see docs/errors.md", nil)))
-	}
-	if s.attempt >= s.limits.MaxAttempts {
-		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E(orCode(b.ErrorCode, "SLUICE-LOAD-INTERRUPTED"), doing(b),
-			fmt.Sprintf("%d attempts are used up; the last error: %s", s.attempt, orText(b.ErrorText, "the loader died")),
-			"mend the cause and run `sluice quarantine retry`", nil)))
-	}
 	return s, Start{b.BatchID}
 }
 
@@ -283,10 +293,20 @@ func after(b sluice.Batch, f lake.Fence) bool {
 	return b.RunSeq > f.RunSeq || b.RunSeq == f.RunSeq && b.BatchIndex > f.BatchIndex
 }
 
-// started goes on with a batch that is executing under our lease.
+// started goes on with a batch that is executing under our lease: its attempt is counted, nothing is applied yet.
 func (s State) started() (State, Action) {
-	if s.control.Marker != nil {
-		return s.alreadyApplied()
+	b, fence := s.work.Batch, s.control.Fence
+	switch {
+	case s.control.Marker != nil:
+		return s, Verify{*s.control.Marker}
+	case !after(b, fence):
+		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E("SLUICE-LOAD-FENCE-AHEAD", doing(b),
+			fmt.Sprintf("the lake has run %d batch %d already, this is run %d batch %d", fence.RunSeq, fence.BatchIndex, b.RunSeq, b.BatchIndex),
+			"was the state DB restored from a backup, or do two installations load this lake? see docs/errors.md", nil)))
+	case s.attempt > s.limits.MaxAttempts:
+		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E(orCode(b.ErrorCode, "SLUICE-LOAD-INTERRUPTED"), doing(b),
+			fmt.Sprintf("%d attempts are used up; the last error: %s", s.limits.MaxAttempts, orText(b.ErrorText, "the loader died")),
+			"mend the cause and run `sluice quarantine retry`", nil)))
 	}
 	return s, s.describe()
 }
@@ -295,7 +315,7 @@ func (s State) started() (State, Action) {
 // one that is redone after a conflict.
 func (s State) afterBegin() (State, Action) {
 	if s.control.Marker != nil {
-		return s.alreadyApplied()
+		return s, Verify{*s.control.Marker}
 	}
 	if s.redo > 0 && s.control.Fence.Seq != s.write.Seq {
 		return s, Stop{Why: sluice.E("SLUICE-LOAD-FENCE-LOST", doing(s.work.Batch),
@@ -310,19 +330,28 @@ func (s State) afterBegin() (State, Action) {
 		"it is tried again by itself", nil)})
 }
 
-func (s State) alreadyApplied() (State, Action) {
+// verified goes on with a batch that has its marker. Data files that are gone are repaired: the table goes back to what it
+// was before the batch, and the batch is applied again.
+func (s State) verified(missing []string) (State, Action) {
 	m := s.control.Marker
-	origin, reason := sluice.OriginRecovered, ""
-	if !s.work.PrevExecuting {
-		reason = sluice.ReasonAlreadyApplied
+	if len(missing) > 0 {
+		return s, Repair{Table: s.target(), Marker: *m}
 	}
-	a := s.success(origin, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})
+	reason := ""
+	if !s.work.PrevExecuting && s.write.BatchID == "" {
+		reason = sluice.ReasonAlreadyApplied // nobody had begun it, as far as the state DB knows
+	}
+	a := s.success(sluice.OriginRecovered, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})
 	a.Op = m.Op
 	return s, RecordSuccess{a}
 }
 
+func (s State) target() lake.Table {
+	return lake.Table{Schema: s.stream.TargetSchema, Name: s.stream.TargetTable}
+}
+
 func (s State) describe() Action {
-	return Describe{Path: s.work.Batch.Path, Target: lake.Table{Schema: s.stream.TargetSchema, Name: s.stream.TargetTable}}
+	return Describe{Path: s.work.Batch.Path, Target: s.target()}
 }
 
 func (s State) described() (State, Action) {
@@ -367,8 +396,7 @@ func (s State) misfit(value string) (State, Action) {
 func (s State) resolved(e Resolved) (State, Action) {
 	s.control, s.read, s.opened = e.Control, true, true // the new session takes the place of the broken one
 	if e.Outcome == sluice.Done {
-		m := e.Control.Marker
-		return s, RecordSuccess{s.success(sluice.OriginRecovered, "", lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})}
+		return s, Verify{*e.Control.Marker}
 	}
 	// Nothing is stored, and a late COMMIT would fail: the redo takes the same fence value.
 	return s.again()

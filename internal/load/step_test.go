@@ -136,6 +136,9 @@ func (m *machine) line(line string) string {
 		if v := a["keys"]; v != "" {
 			m.state.stream.Options.PrimaryKeys = strings.Split(v, ",")
 		}
+		if v := a["order"]; v != "" {
+			m.state.stream.Options.CDC = &sluice.CDCOptions{OrderColumns: strings.Split(v, ",")}
+		}
 		if v, ok := a["target"]; ok {
 			m.state.stream.TargetTable = v
 		}
@@ -181,13 +184,21 @@ func (m *machine) line(line string) string {
 		}
 		e = d
 	case "keys":
-		e = KeysDescribed{lake.KeyFacts{NullRows: a.num("null", 0), DuplicateRows: a.num("duplicate", 0)}}
+		e = KeysDescribed{lake.KeyFacts{NullRows: a.num("null", 0), DuplicateRows: a.num("duplicate", 0), BadOps: a.num("bad_ops", 0), BadOp: a["bad_op"]}}
 	case "misfit":
 		e = MisfitFound{a["value"]}
 	case "applied":
 		e = Applied{lake.Applied{FenceSeq: a.num("seq", 1), RowsWritten: a.num("rows", 10)}}
 	case "resolved":
 		e = Resolved{sluice.Outcome(a["outcome"]), m.control(a)}
+	case "verified":
+		v := Verified{}
+		if n := a.num("missing", 0); n > 0 {
+			v.Missing = make([]string, n)
+		}
+		e = v
+	case "repaired":
+		e = Repaired{m.control(a)}
 	case "recorded":
 		e = Recorded{}
 	case "failed":
@@ -239,6 +250,10 @@ func describeAction(a Action) string {
 		return describeWrite("apply", a.Write)
 	case Resolve:
 		return fmt.Sprintf("resolve batch=%s seq=%d", a.Write.BatchID, a.Write.Seq)
+	case Verify:
+		return fmt.Sprintf("verify files seq=%d", a.Marker.Seq)
+	case Repair:
+		return fmt.Sprintf("repair table=%s seq=%d", a.Table, a.Marker.Seq)
 	case RecordSuccess:
 		return strings.TrimSpace(fmt.Sprintf("record succeeded op=%s rows=%d origin=%s %s", a.Applied.Op, a.Applied.RowsWritten, a.Applied.Origin, a.Applied.Reason))
 	case RecordRetry:

@@ -99,6 +99,14 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 		return w.apply(ctx, a)
 	case Resolve:
 		return w.resolve(ctx, a)
+	case Verify:
+		missing, err := w.session.MissingFiles(ctx, w.lease.StreamID, a.Marker.BatchID, a.Marker.Seq)
+		return orFailed(err, lake.PhaseResolve, Verified{missing})
+	case Repair:
+		w.log.Warn("data files of a committed batch are gone; the table is taken back and the batch applied again",
+			"batch_id", a.Marker.BatchID, "table", a.Table.String())
+		control, err := w.session.Repair(ctx, w.lease.StreamID, a.Table, a.Marker)
+		return orFailed(err, lake.PhaseResolve, Repaired{control})
 	case RecordSuccess:
 		return w.recordSuccess(ctx, a.Applied)
 	case RecordRetry:

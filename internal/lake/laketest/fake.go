@@ -346,6 +346,16 @@ func (s *FakeSession) Resolve(ctx context.Context, w lake.Write) (sluice.Outcome
 	return lake.OutcomeOf(w, c, err)
 }
 
+// MissingFiles finds none: what a fake lake has committed stays.
+func (s *FakeSession) MissingFiles(ctx context.Context, _ sluice.StreamID, _ sluice.BatchID, _ int64) ([]string, error) {
+	return nil, s.begin(ctx, "missing files", lake.PhaseResolve)
+}
+
+// Repair is never needed.
+func (s *FakeSession) Repair(context.Context, sluice.StreamID, lake.Table, lake.Marker) (lake.Control, error) {
+	return lake.Control{}, lost(lake.PhaseResolve)
+}
+
 // change carries the change out; the caller holds the lock.
 func (f *Fake) change(c lake.Change) int64 {
 	tab := f.tables[c.Target]

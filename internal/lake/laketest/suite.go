@@ -83,10 +83,12 @@ func (r *rig) open() Session {
 func (r *rig) ready(id sluice.StreamID) Session {
 	r.Helper()
 	s := r.open()
-	if _, err := s.ReadControl(r.Context(), id, ""); errors.Is(err, lake.ErrNoControl) {
-		if err := s.EnsureControl(r.Context(), id); err != nil {
-			r.Fatalf("ensure control: %v", err)
-		}
+	_, err := s.ReadControl(r.Context(), id, "")
+	if errors.Is(err, lake.ErrNoControl) {
+		err = s.EnsureControl(r.Context(), id)
+	}
+	if err != nil {
+		r.Fatalf("make the control table: %v", err)
 	}
 	if err := s.CreateSchema(r.Context(), r.table.Schema); err != nil {
 		r.Fatalf("create schema: %v", err)

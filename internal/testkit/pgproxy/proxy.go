@@ -1,6 +1,7 @@
 // Package pgproxy is a TCP proxy for tests that stands before a real PostgreSQL server and loses COMMITs: before the
-// server has seen them, or after the server has carried them out and before the client has its answer. It can add latency.
-// It owns nothing but connections, and every fault that fires is counted, so that a test can prove that it did.
+// server has seen them, or after the server has carried them out and before the client has its answer. Only COMMITs of
+// transactions that make a snapshot of a lake count. It can add latency. It owns nothing but connections, and every fault
+// that fires is counted, so that a test can prove that it did.
 package pgproxy
 
 import (
@@ -58,7 +59,7 @@ func Start(t testing.TB, upstream string) *Proxy {
 // Addr is where the proxy listens, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Decide sets what happens to the n-th COMMIT, counted from 1 over all connections; nil passes all.
+// Decide sets what happens to the n-th COMMIT of a snapshot, counted from 1 over all connections; nil passes all.
 func (p *Proxy) Decide(f func(n int64) Fate) {
 	if f == nil {
 		p.decide.Store(nil)
@@ -70,7 +71,7 @@ func (p *Proxy) Decide(f func(n int64) Fate) {
 // Latency delays each message of a client.
 func (p *Proxy) Latency(d time.Duration) { p.latency.Store(int64(d)) }
 
-// Commits is the number of COMMITs seen.
+// Commits is the number of COMMITs of snapshots seen.
 func (p *Proxy) Commits() int64 { return p.commits.Load() }
 
 // Lost tells how many COMMITs were lost before and after the server carried them out.
@@ -146,6 +147,7 @@ func (c *pair) forward() {
 	if err := c.startup(); err != nil {
 		return
 	}
+	wrote := false // the transaction has made a snapshot
 	for {
 		head := make([]byte, 5)
 		if _, err := io.ReadFull(c.client, head); err != nil {
@@ -158,7 +160,9 @@ func (c *pair) forward() {
 		if d := time.Duration(c.proxy.latency.Load()); d > 0 {
 			time.Sleep(d) // latency is what is asked for
 		}
-		if isCommit(head[0], body) {
+		wrote = wrote || writesSnapshot(body)
+		if isCommit(head[0], body) && wrote {
+			wrote = false
 			n := c.proxy.commits.Add(1)
 			if decide := c.proxy.decide.Load(); decide != nil {
 				switch (*decide)(n) {
@@ -203,6 +207,11 @@ func (c *pair) startup() error {
 			return nil
 		}
 	}
+}
+
+// writesSnapshot reports whether a message makes a snapshot of a lake.
+func writesSnapshot(body []byte) bool {
+	return bytes.Contains(body, []byte("INSERT INTO")) && bytes.Contains(body, []byte("ducklake_snapshot"))
 }
 
 func isCommit(kind byte, body []byte) bool {
