@@ -77,7 +77,7 @@ func accessMode(t []token.Token) *bool {
 	return nil
 }
 
-func is(t []token.Token, i int, word string) bool { return i < len(t) && t[i].Is(word) }
+func is(t []token.Token, i int, word string) bool { return i >= 0 && i < len(t) && t[i].Is(word) }
 
 // has reports whether the words follow each other somewhere.
 func has(t []token.Token, words ...string) bool {

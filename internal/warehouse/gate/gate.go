@@ -54,6 +54,9 @@ func checkVerb(who auth.Principal, t []token.Token) error {
 	if who.Role == auth.Reader {
 		allowed = reading[verb]
 	}
+	if !allowed && !known[verb] {
+		return sqlstate.New(sqlstate.SyntaxError, "syntax error at or near %q", t[0].Text)
+	}
 	if !allowed {
 		return refuse("verb", "permission denied: %s statements may not be run here", strings.ToUpper(t[0].Text))
 	}
@@ -89,19 +92,36 @@ func checkNames(who auth.Principal, t []token.Token) error {
 		if !tenant && service[n] {
 			continue
 		}
-		for _, p := range prefixes {
-			if strings.HasPrefix(n, p) {
-				return refuse("name", "permission denied for %s", k.Text)
-			}
+		call := is(t, i+1, "(") && !columnList(t, i)
+		if startsWith(n, prefixes) || call && startsWith(n, families) {
+			return refuse("name", "permission denied for %s", k.Text)
 		}
 		if names[n] {
 			return refuse("name", "permission denied for %s", k.Text)
 		}
-		if is(t, i+1, "(") && functions[n] && !open[n] {
+		if call && functions[n] && !open[n] {
 			return refuse("function", "permission denied for function %s", k.Text)
 		}
 	}
 	return nil
+}
+
+// columnList reports whether what follows the name at i in brackets are the columns of a table, not a call's arguments:
+// INSERT INTO t (…), CREATE TABLE t (…).
+func columnList(t []token.Token, i int) bool {
+	for i >= 2 && t[i-1].Is(".") {
+		i -= 2
+	}
+	return is(t, i-1, "into") || is(t, 0, "create") && (is(t, i-1, "table") || is(t, i-1, "exists"))
+}
+
+func startsWith(name string, beginnings []string) bool {
+	for _, b := range beginnings {
+		if strings.HasPrefix(name, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // clauses are the words after which a list of tables begins, or ends.

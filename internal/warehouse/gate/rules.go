@@ -6,6 +6,15 @@ var verbs = set(
 	"insert", "update", "delete", "merge", "truncate", "create", "alter", "drop", "comment", "analyze", "prepare", "execute",
 )
 
+// known are first words that the engine or PostgreSQL has, so that their refusal is no syntax error.
+var known = set(
+	"select", "with", "from", "values", "table", "(", "pivot", "unpivot", "describe", "desc", "show", "summarize", "explain",
+	"insert", "update", "delete", "merge", "truncate", "create", "alter", "drop", "comment", "analyze", "prepare", "execute",
+	"attach", "detach", "load", "install", "force", "export", "import", "copy", "call", "use", "pragma", "checkpoint", "vacuum",
+	"grant", "revoke", "do", "listen", "notify", "lock", "cluster", "reindex", "refresh", "declare", "fetch", "move", "close",
+	"security", "reassign", "variable",
+)
+
 // reading are those that a reader may send; the engine's classification must agree.
 var reading = set("select", "with", "from", "values", "table", "(", "pivot", "unpivot", "describe", "desc", "show", "summarize", "explain")
 
@@ -44,16 +53,19 @@ var open = set("snapshots", "table_info", "table_changes", "table_insertions", "
 var names = set("duckdb_secrets", "duckdb_databases", "duckdb_extensions", "duckdb_logs", "duckdb_settings", "duckdb_memory", "duckdb_temporary_files")
 
 // prefixes are refused as the beginning of any name.
-var prefixes = []string{
-	"__ducklake", "ducklake_", "postgres_", "pg_scan", "sqlite_", "mysql_", "__internal_", "pragma_storage", "st_read", "st_drivers",
+var prefixes = []string{"__ducklake", "__internal_"}
+
+// families are refused as the beginning of a function's name. Tables may be called so: a source of type Postgres gives
+// tables like postgres_orders.
+var families = []string{
+	"ducklake_", "postgres_", "pg_scan", "sqlite_", "mysql_", "pragma_storage", "st_read", "st_drivers",
 	"read_csv", "read_json", "read_ndjson", "read_parquet", "parquet_", "substrait",
 }
 
 // service are the functions and prefixes that the loader may use all the same.
 var service = set(
 	// what is in the lake, by its own tables
-	"__ducklake_metadata_lake", "ducklake_table", "ducklake_schema", "ducklake_snapshot", "ducklake_snapshot_changes",
-	"ducklake_data_file", "ducklake_delete_file",
+	"__ducklake_metadata_lake",
 	// files, and the lake's functions
 	"read_blob", "read_parquet", "parquet_schema", "parquet_metadata", "parquet_file_metadata", "parquet_kv_metadata", "glob",
 	"ducklake_add_data_files", "ducklake_list_files", "ducklake_table_info", "ducklake_snapshots", "ducklake_options", "ducklake_settings",
