@@ -90,6 +90,8 @@ func (c *memoryConn) Close() error {
 
 var errBad = errors.New("bad")
 
+var discard = slog.New(slog.DiscardHandler)
+
 type accounts map[string]auth.Account
 
 func (a accounts) Lookup(_ context.Context, org sluice.Org, user string) (auth.Account, error) {
@@ -118,7 +120,7 @@ func start(t *testing.T, cfg warehouse.Config) (*warehouse.Server, *memory) {
 	if cfg.Grace == 0 {
 		cfg.Grace = 100 * time.Millisecond
 	}
-	srv := warehouse.New(cfg, m, users, slog.New(slog.DiscardHandler))
+	srv := warehouse.New(cfg, m, users, discard)
 	if err := srv.Listen(); err != nil {
 		t.Fatal(err)
 	}

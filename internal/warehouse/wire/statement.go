@@ -83,6 +83,7 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	}
 	p.stmt, p.sql, p.kind, p.columns, p.late = t.stmt, t.sql, t.stmt.Kind(), t.columns, t.late
 	p.rows = givesRows(p.kind, p.tokens, p.columns)
+	nameColumns(p.columns)
 	if err := gate.CheckKind(s.who, p.kind, p.tokens); err != nil {
 		p.close()
 		return err
@@ -266,6 +267,15 @@ func (s *Session) resolveParams(p *prepared, declared []uint32) error {
 		}
 	}
 	return nil
+}
+
+// nameColumns gives columns that are named by a cast of ours the name that PostgreSQL has for columns without one.
+func nameColumns(columns []duck.Column) {
+	for i := range columns {
+		if strings.Contains(columns[i].Name, "CAST($") {
+			columns[i].Name = "?column?"
+		}
+	}
 }
 
 // givesRows says whether a statement is answered with rows.

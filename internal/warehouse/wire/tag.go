@@ -59,7 +59,9 @@ func (s *Session) changeTag(ctx context.Context, p *prepared, changed int64) str
 			}
 			return "SELECT " + rows[0]
 		}
-		return strings.TrimSpace(verb + " " + upper(gate.Object(p.tokens)))
+		if verb != "COMMENT" {
+			return strings.TrimSpace(verb + " " + upper(gate.Object(p.tokens)))
+		}
 	}
 	return verb
 }
