@@ -47,7 +47,7 @@ type batchFacts struct {
 	kind                      sluice.RunKind
 	runState                  sluice.RunState
 	slotAt                    *time.Time
-	replaceHead               bool
+	replaceHead               bool // and nothing of the run was given up: a refresh with a gap is none
 	sealedBy                  string
 	lowerSeq, lowerChunkSeq   *int64 // lowest run before it that is not terminal: of any kind, of chunks
 }

@@ -17,7 +17,7 @@ WHERE l.stream_id = :stream_id;
 
 -- name: HeadBatch
 SELECT b.batch_id, b.run_id, b.run_seq, b.batch_index, b.upstream_state, b.load_state, b.next_attempt_at, b.state_changed_at,
-       b.created_at, b.error_code, r.kind, r.state, r.next_index, r.slot_at, r.replace_head, r.sealed_by,
+       b.created_at, b.error_code, r.kind, r.state, r.next_index, r.slot_at, r.replace_head AND NOT r.discarded, r.sealed_by,
        (SELECT min(o.seq) FROM run o WHERE o.stream_id = b.stream_id AND o.seq < b.run_seq
           AND o.state IN ('open', 'sealed', 'halted', 'planning')),
        (SELECT min(o.seq) FROM run o WHERE o.stream_id = b.stream_id AND o.seq < b.run_seq

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/queue"
+	"sluice/internal/queue/queuetest"
 	"sluice/internal/statedb"
 	"sluice/internal/testkit/pg"
 )
@@ -54,4 +55,14 @@ func TestQueriesAreUnderstood(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []statedb.Dialect{statedb.SQLite, statedb.PostgreSQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			queuetest.Run(t, func(t *testing.T) queuetest.Open { return opener(t, kind) })
+		})
+	}
 }

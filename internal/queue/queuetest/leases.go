@@ -1,0 +1,145 @@
+package queuetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/queue"
+	"sluice/internal/sluice"
+)
+
+// loader.md §5 and the lingering leases of §7.
+var leaseCases = map[string]func(t *testing.T, open Open){
+	"heartbeat keeps, expiry is terminal": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		w := e.Start(l)
+		for range 20 { // much longer than the TTL
+			e.Advance(15 * time.Second)
+			lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0)
+			e.must(err)
+			if len(lost) != 0 {
+				e.t.Fatal(lost)
+			}
+			e.NoClaim()
+		}
+		e.Advance(queue.DefaultTTL)
+		e.everyWrite(l, w.Batch.BatchID)
+		lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0)
+		e.must(err)
+		if len(lost) != 1 || lost[0] != id { // although nobody has taken it
+			e.t.Fatal(lost)
+		}
+		again := e.ClaimOne("a")
+		if again.Epoch <= l.Epoch {
+			e.t.Fatalf("epoch %d after %d", again.Epoch, l.Epoch)
+		}
+		if lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0); err != nil || len(lost) != 1 {
+			e.t.Fatalf("the old epoch is renewed: %v, %v", lost, err)
+		}
+		e.everyWrite(l, w.Batch.BatchID)
+		e.must(e.Queue.Succeed(e.ctx(), again, e.applied(w)))
+	}),
+	"heartbeat of many, some lost": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", -1)
+		for range 5 {
+			e.Enqueue(e.AddStream(org, team, sluice.Append, ""), "r1", B(0))
+		}
+		l := e.Claim("a", 5)
+		e.must(e.Queue.Release(e.ctx(), l[1]))
+		e.must(e.Queue.Release(e.ctx(), l[3]))
+		lost, err := e.Queue.Heartbeat(e.ctx(), "a", l, 0)
+		e.must(err)
+		if fmt.Sprint(lost) != fmt.Sprint([]sluice.StreamID{l[1].StreamID, l[3].StreamID}) {
+			e.t.Fatal(lost)
+		}
+	}),
+	"release is for the owner only": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		old := e.ClaimOne("a")
+		e.Advance(queue.DefaultTTL + time.Second)
+		l := e.ClaimOne("b")
+		e.must(e.Queue.Release(e.ctx(), old)) // no error, no effect
+		e.NoClaim()
+		e.must(e.Queue.Release(e.ctx(), l))
+		e.ClaimOne("c")
+	}),
+	"next on a lost lease": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Advance(queue.DefaultTTL)
+		_, err := e.Queue.Next(e.ctx(), l)
+		e.lost("next", err)
+		e.lost("linger", e.Queue.Linger(e.ctx(), l))
+	}),
+	"lingering counts, and gives way at the budget": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", 1)
+		first := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(first, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Drain(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		second := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(second, "r1", B(0))
+		other := e.ClaimOne("b")
+		if other.StreamID != second {
+			e.t.Fatal(other)
+		}
+		lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0)
+		e.must(err)
+		if len(lost) != 1 {
+			e.t.Fatal("the lingering owner keeps its lease: two sessions with a budget of one")
+		}
+		e.Enqueue(first, "r2", B(0))
+		e.NoClaim() // the budget is used by real work now
+	}),
+	"lingering lease below the budget stays": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", 2)
+		first := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(first, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Drain(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		e.Enqueue(e.AddStream(org, team, sluice.Append, ""), "r1", B(0))
+		e.ClaimOne("b")
+		if lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0); err != nil || len(lost) != 0 {
+			e.t.Fatal(lost, err)
+		}
+	}),
+	"owner of a lingering lease goes on first": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Drain(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		e.Enqueue(id, "r1", B(1))
+		e.NoClaim()
+		e.Apply(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		e.Enqueue(id, "r1", B(2))
+		e.Advance(6 * time.Second) // it does not react: somebody else does
+		if taken := e.ClaimOne("b"); taken.Epoch <= l.Epoch {
+			e.t.Fatal(taken)
+		}
+	}),
+	"short batches in a row, longer than the TTL": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		rows := make([]queue.NewBatch, 60)
+		for i := range rows {
+			rows[i] = B(int64(i))
+		}
+		e.Enqueue(id, "r1", rows...)
+		l := e.ClaimOne("a")
+		for range rows {
+			e.Advance(2 * time.Second)
+			if lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0); err != nil || len(lost) > 0 {
+				e.t.Fatal(lost, err)
+			}
+			e.Apply(l)
+		}
+	}),
+}
