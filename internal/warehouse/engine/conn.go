@@ -90,13 +90,13 @@ func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	ctx, done := c.Statement(ctx)
 	defer done()
 	res, err := c.sql.ExecContext(ctx, query, args...)
-	return res, c.Check(err)
+	return res, c.Check(err) //nolint:contextcheck // Check outlives the statement's context
 }
 
 // QueryContext runs a statement with rows. The next statement of the connection closes rows that are still open.
 func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	rows, err := c.sql.QueryContext(c.rowsStatement(ctx), query, args...)
-	return rows, c.Check(err)
+	return rows, c.Check(err) //nolint:contextcheck // Check outlives the statement's context
 }
 
 // QueryRowContext runs a statement of which one row is read; the caller passes the error of Scan on to Check.
@@ -119,7 +119,7 @@ func (c *Conn) Raw(f func(*duckdb.Conn) error) error {
 // statements is the caller's fault: the engine would run all but the last.
 func (c *Conn) Prepare(ctx context.Context, query string) (*duckdb.Stmt, error) {
 	var stmt *duckdb.Stmt
-	err := c.Raw(func(dc *duckdb.Conn) error {
+	err := c.Raw(func(dc *duckdb.Conn) error { //nolint:contextcheck // Check outlives the statement's context
 		s, err := dc.PrepareContext(ctx, query)
 		if err != nil {
 			return err

@@ -89,8 +89,8 @@ func (i *instance) connect(ctx context.Context) (*Conn, error) {
 		if err = i.greet(ctx, conn); err == nil {
 			return c, nil
 		}
-		err = c.Check(err)
-		_ = c.Close() // releases
+		err = c.Check(err) //nolint:contextcheck // Check outlives the statement's context
+		_ = c.Close()      // releases
 	} else {
 		err = i.scrub(err)
 		i.release()

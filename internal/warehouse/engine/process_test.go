@@ -202,16 +202,14 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 	_ = c.Close()
 	r.Recycle("acme")
 
-	total := 0
 	for round := range 3 {
 		p := start(t, "commit", cfg, "k"+strconv.Itoa(round))
-		last := -1
 		for p.next(t) != "9" {
 		}
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		last = 9
+		last := 9
 		for p.lines.Scan() { // acknowledged before the kill
 			n, err := strconv.Atoi(p.lines.Text())
 			if err != nil {
@@ -228,14 +226,10 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		if got := text(t, c, fmt.Sprintf("SELECT count(*) BETWEEN %d AND %d FROM t WHERE tag = 'k%d'", last+1, last+2, round)); got != "true" {
 			t.Errorf("more rows than were begun after %d", last)
 		}
-		total++
 		if left, err := os.ReadDir(cfg.TempDir); err != nil || len(left) != 1 {
 			t.Errorf("spill directories: %v, %v", left, err)
 		}
 		_ = c.Close()
 		r.Recycle("acme")
-	}
-	if total != 3 {
-		t.Error(total)
 	}
 }

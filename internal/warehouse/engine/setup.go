@@ -134,8 +134,12 @@ func attachSQL(cfg Config, create bool) string {
 			kv = keywords{} // withDefaults has parsed it before
 		}
 		for _, d := range [][2]string{
-			{"connect_timeout", "10"}, {"keepalives", "1"}, {"keepalives_idle", "30"}, {"keepalives_interval", "10"},
-			{"keepalives_count", "3"}, {"application_name", "sluice"},
+			{"connect_timeout", "10"},
+			{"keepalives", "1"},
+			{"keepalives_idle", "30"},
+			{"keepalives_interval", "10"},
+			{"keepalives_count", "3"},
+			{"application_name", "sluice"},
 		} {
 			kv.setDefault(d[0], d[1])
 		}
