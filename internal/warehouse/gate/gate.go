@@ -112,8 +112,19 @@ func columnList(t []token.Token, i int) bool {
 	for i >= 2 && t[i-1].Is(".") {
 		i -= 2
 	}
-	return is(t, i-1, "into") || is(t, 0, "create") && (is(t, i-1, "table") || is(t, i-1, "exists"))
+	if is(t, 0, "insert") {
+		return is(t, i-1, "into")
+	}
+	// Only the created table itself: there is nothing before it but CREATE [OR REPLACE] [TEMP] TABLE [IF NOT EXISTS].
+	for _, k := range t[:i] {
+		if k.Kind != token.Word || !created[k.Text] {
+			return false
+		}
+	}
+	return is(t, 0, "create")
 }
+
+var created = set("create", "or", "replace", "temp", "temporary", "table", "if", "not", "exists")
 
 func startsWith(name string, beginnings []string) bool {
 	for _, b := range beginnings {

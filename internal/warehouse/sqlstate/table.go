@@ -12,6 +12,7 @@ type row struct {
 
 var table = []row{
 	{duck.ErrorInterrupt, "", QueryCanceled},
+	{duck.ErrorMemory, "max_temp_directory_size", DiskFull},
 	{duck.ErrorMemory, "", OutOfMemory},
 	{duck.ErrorFatal, "", InternalError},
 	{duck.ErrorInternal, "", InternalError},
@@ -29,7 +30,6 @@ var table = []row{
 	{0, "Unable to connect to Postgres", CannotConnectNow},
 	{0, "No space left on device", DiskFull},
 	{duck.ErrorIO, "temp directory", DiskFull},
-	{duck.ErrorMemory, "max_temp_directory_size", DiskFull},
 	{duck.ErrorPermission, "", InsufficientPrivilege},
 	{duck.ErrorIO, "No files found that match the pattern", UndefinedFile},
 	{duck.ErrorIO, "No such file or directory", UndefinedFile},
@@ -54,6 +54,7 @@ var table = []row{
 	{duck.ErrorCatalog, "Schema with name", schemaCode},
 	{duck.ErrorBinder, "Schema with name", schemaCode},
 	{duck.ErrorBinder, "Catalog \"", InvalidCatalogName},
+	{duck.ErrorCatalog, "Column with name", DuplicateColumn},
 	{duck.ErrorCatalog, "already exists", DuplicateObject},
 	{duck.ErrorCatalog, "does not exist", UndefinedObject},
 	{duck.ErrorCatalog, "is an internal system entry", InsufficientPrivilege},
