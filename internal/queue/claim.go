@@ -98,21 +98,24 @@ func scanClaimed(scan statedb.Scan) (c claimed, err error) {
 // evict ends the oldest lingering leases of an org that is at its budget while streams of it wait (control-plane.md §6.3).
 // Their owners notice at the next heartbeat and close the sessions.
 func (s *Store) evict(ctx context.Context, tx *statedb.Tx, r ClaimRequest, orgs []sluice.Org) error {
-	type room struct {
-		org                               sluice.Org
-		limit, live, lingering, claimable int64
+	type holds struct {
+		org                    sluice.Org
+		limit, live, lingering int64
 	}
-	rooms, err := statedb.All(ctx, tx, queries.Get("ClaimRoom"), with(r.filters(), statedb.Args{"orgs": orgs}),
-		func(scan statedb.Scan) (x room, err error) {
-			return x, scan(&x.org, &x.limit, &x.live, &x.lingering, &x.claimable)
-		})
+	all, err := statedb.All(ctx, tx, queries.Get("ClaimLingering"), statedb.Args{"orgs": orgs}, func(scan statedb.Scan) (h holds, err error) {
+		return h, scan(&h.org, &h.limit, &h.live, &h.lingering)
+	})
 	if err != nil {
 		return err
 	}
-	for _, x := range rooms {
-		lacking := min(x.claimable, int64(r.Free)) - max(x.limit-x.live, 0)
-		if n := min(lacking, x.lingering); n > 0 {
-			if err := exec(ctx, tx, "ClaimEvict", statedb.Args{"org": x.org, "n": n}); err != nil {
+	for _, h := range all {
+		waiting, _, err := statedb.One(ctx, tx, queries.Get("ClaimWaiting"), with(r.filters(), statedb.Args{"org": h.org}), statedb.Value[int64])
+		if err != nil {
+			return err
+		}
+		lacking := min(waiting, int64(r.Free)) - max(h.limit-h.live, 0)
+		if n := min(lacking, h.lingering); n > 0 {
+			if err := exec(ctx, tx, "ClaimEvict", statedb.Args{"org": h.org, "n": n}); err != nil {
 				return err
 			}
 		}

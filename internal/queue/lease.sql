@@ -45,33 +45,34 @@ l.ready_at IS NOT NULL AND l.ready_at <= {{now}} AND {{use free}} AND s.enabled 
   AND (NOT l.head_is_chunk OR CAST(:free_chunk AS bigint) > 0)
 
 -- Orgs with claimable work and room for it, longest waiting first. Those that another claimer has locked are left to it.
+-- A stream's team is there by its foreign key; it has no switch that stops ingestion (control-plane.md §1).
 -- name: ClaimOrgs
 WITH ready AS (
     SELECT l.org, min(l.oldest_at) AS oldest_at
     FROM stream_lease l
     JOIN stream s ON s.stream_id = l.stream_id
-    JOIN team t ON t.org = s.org AND t.team_id = s.team_id
     WHERE {{use claimable}}
-    GROUP BY l.org
-), busy AS (
-    SELECT l.org, count(*) AS n FROM stream_lease l
-    WHERE l.owner IS NOT NULL AND l.expires_at > {{now}} AND NOT l.lingering
     GROUP BY l.org
 )
 SELECT o.org FROM org o
 JOIN ready ON ready.org = o.org
-LEFT JOIN busy ON busy.org = o.org
-WHERE o.state = 'ready' AND o.deleted_at IS NULL AND (o.max_streams IS NULL OR coalesce(busy.n, 0) < o.max_streams)
+WHERE o.state = 'ready' AND o.deleted_at IS NULL
+  AND o.org NOT IN (SELECT x.org FROM stream_lease l JOIN org x ON x.org = l.org
+                    WHERE l.owner IS NOT NULL AND l.expires_at > {{now}} AND NOT l.lingering
+                    GROUP BY x.org, x.max_streams HAVING count(*) >= x.max_streams)
+  AND (o.max_streams IS NULL OR o.max_streams > 0)
 ORDER BY ready.oldest_at, o.org LIMIT :free
 {{lock_skip o}};
 
--- After the locks, in a statement of its own: what the orgs hold now.
--- name: ClaimRoom
-SELECT o.org, o.max_streams,
-       (SELECT count(*) FROM stream_lease l WHERE l.org = o.org AND l.owner IS NOT NULL AND l.expires_at > {{now}}),
-       (SELECT count(*) FROM stream_lease l WHERE l.org = o.org AND l.owner IS NOT NULL AND l.expires_at > {{now}} AND l.lingering),
-       (SELECT count(*) FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id WHERE l.org = o.org AND {{use claimable}})
-FROM org o WHERE o.org {{in_text :orgs}} AND o.max_streams IS NOT NULL;
+-- After the locks, in a statement of its own: orgs with lingering leases, and what they hold now.
+-- name: ClaimLingering
+SELECT o.org, o.max_streams, count(*), sum(CASE WHEN l.lingering THEN 1 ELSE 0 END)
+FROM stream_lease l JOIN org o ON o.org = l.org
+WHERE l.org {{in_text :orgs}} AND l.owner IS NOT NULL AND l.expires_at > {{now}} AND o.max_streams IS NOT NULL
+GROUP BY o.org, o.max_streams HAVING sum(CASE WHEN l.lingering THEN 1 ELSE 0 END) > 0;
+
+-- name: ClaimWaiting
+SELECT count(*) FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id WHERE l.org = :org AND {{use claimable}};
 
 -- name: ClaimEvict
 UPDATE stream_lease SET owner = NULL, lingering = false, expires_at = NULL, epoch = epoch + 1
@@ -90,8 +91,7 @@ WITH live AS (
            row_number() OVER (PARTITION BY l.org ORDER BY l.oldest_at, l.stream_id) AS turn
     FROM stream_lease l
     JOIN stream s ON s.stream_id = l.stream_id
-    JOIN team t ON t.org = s.org AND t.team_id = s.team_id
-    JOIN org o ON o.org = s.org
+    JOIN org o ON o.org = l.org
     LEFT JOIN live ON live.org = l.org
     WHERE {{use claimable}} AND l.org {{in_text :orgs}} AND o.state = 'ready' AND o.deleted_at IS NULL
 ), room AS (
