@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xdg-go/scram"
+	"go.uber.org/goleak"
 
 	"sluice/internal/control"
 	"sluice/internal/sluice"
@@ -21,6 +22,12 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	pg.Shutdown()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
 	os.Exit(code)
 }
 

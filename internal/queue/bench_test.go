@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/queue"
+	"sluice/internal/queue/queuetest"
+	"sluice/internal/sluice"
 	"sluice/internal/statedb"
 	"sluice/internal/testkit/pg"
 )
@@ -61,6 +64,58 @@ func BenchmarkClaim(b *testing.B) {
 			b.ReportMetric(float64(history), "batches")
 			b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
 			b.ReportMetric(took[len(took)*95/100].Seconds()*1000, "p95-ms")
+		})
+	}
+}
+
+// BenchmarkBatch is what the queue costs a loader per batch (next, start, succeed), with 2,000 batches behind it.
+func BenchmarkBatch(b *testing.B) {
+	for _, kind := range []statedb.Dialect{statedb.SQLite, statedb.PostgreSQL} {
+		b.Run(string(kind), func(b *testing.B) {
+			e := queuetest.NewEnv(b, opener(b, kind))
+			id := e.One(sluice.Append)
+			run := 0
+			more := func() {
+				run++
+				for from := range int64(10) {
+					rows := make([]queue.NewBatch, 1000)
+					for i := range rows {
+						rows[i] = queuetest.B(from*1000 + int64(i))
+					}
+					e.Enqueue(id, fmt.Sprint("r", run), rows...)
+				}
+			}
+			more()
+			l := e.ClaimOne("bench")
+			n := 0
+			for b.Loop() {
+				if n++; n%8000 == 0 {
+					b.StopTimer()
+					more()
+					b.StartTimer()
+				}
+				e.Apply(l)
+			}
+		})
+	}
+}
+
+// BenchmarkEnqueue stores 100 batches in one call.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, kind := range []statedb.Dialect{statedb.SQLite, statedb.PostgreSQL} {
+		b.Run(string(kind), func(b *testing.B) {
+			e := queuetest.NewEnv(b, opener(b, kind))
+			id := e.One(sluice.Append)
+			rows := make([]queue.NewBatch, 100)
+			n := int64(0)
+			for b.Loop() {
+				for i := range rows {
+					rows[i] = queuetest.B(n)
+					n++
+				}
+				e.Enqueue(id, "r1", rows...)
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "batches/s")
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"sluice/internal/queue"
 	"sluice/internal/queue/queuetest"
 	"sluice/internal/statedb"
@@ -14,11 +16,17 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	pg.Shutdown()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
 	os.Exit(code)
 }
 
 // opener gives a function that opens handles of one private, empty database: each is like a process of its own.
-func opener(t *testing.T, kind statedb.Dialect) func(t testing.TB) *statedb.DB {
+func opener(t testing.TB, kind statedb.Dialect) func(t testing.TB) *statedb.DB {
 	t.Helper()
 	dsn := filepath.Join(t.TempDir(), "state.db")
 	if kind == statedb.PostgreSQL {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sluice/internal/sluice"
 )
 
 // Runner runs queries: a DB (reads only on SQLite; each in a transaction of its own) or a Tx.
@@ -22,7 +24,7 @@ type Scan func(dest ...any) error
 func Exec(ctx context.Context, r Runner, q *Query, args Args) (int64, error) {
 	res, err := r.exec(ctx, q, args)
 	if err != nil {
-		return 0, fmt.Errorf("run %s: %w", q.name, err)
+		return 0, failed(q, err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
@@ -35,7 +37,7 @@ func Exec(ctx context.Context, r Runner, q *Query, args Args) (int64, error) {
 func All[T any](ctx context.Context, r Runner, q *Query, args Args, scan func(Scan) (T, error)) ([]T, error) {
 	rows, err := r.query(ctx, q, args)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", q.name, err)
+		return nil, failed(q, err)
 	}
 	defer rows.Close()
 	var all []T
@@ -47,9 +49,17 @@ func All[T any](ctx context.Context, r Runner, q *Query, args Args, scan func(Sc
 		all = append(all, t)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("run %s: %w", q.name, err)
+		return nil, failed(q, err)
 	}
 	return all, nil
+}
+
+// failed names the query, and says SLUICE-STATE-AWAY if the database went away under it.
+func failed(q *Query, err error) error {
+	if connectionLost(err) {
+		return sluice.E("SLUICE-STATE-AWAY", "use the state DB", err.Error(), "check that the server runs", fmt.Errorf("run %s: %w", q.name, err))
+	}
+	return fmt.Errorf("run %s: %w", q.name, err)
 }
 
 // One runs a query that gives at most one row; found is false if it gives none.

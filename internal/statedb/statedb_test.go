@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	pg.Shutdown()
 	if code == 0 {
-		if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); err != nil {
+		if err := goleak.Find(); err != nil {
 			println(err.Error())
 			code = 1
 		}

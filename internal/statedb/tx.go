@@ -62,7 +62,8 @@ func (db *DB) txOnce(ctx context.Context, fn func(tx *Tx) error) (again bool, er
 	}
 	inner, err := db.write.BeginTx(ctx, opts)
 	if err != nil {
-		return conflict(err) || connectionLost(err), fmt.Errorf("begin: %w", err)
+		err = &beginError{err}
+		return conflict(err) || connectionLost(err), err
 	}
 	tx := &Tx{db: db, tx: inner, wakeup: map[string]bool{}}
 	if err := fn(tx); err != nil {
@@ -82,6 +83,12 @@ func (db *DB) txOnce(ctx context.Context, fn func(tx *Tx) error) (again bool, er
 	}
 	return false, nil
 }
+
+// beginError is an error of BEGIN: nothing has been done, and the database does not take work.
+type beginError struct{ err error }
+
+func (e *beginError) Error() string { return "begin: " + e.err.Error() }
+func (e *beginError) Unwrap() error { return e.err }
 
 // conflict tells whether a transaction lost to another one and would succeed if run again.
 func conflict(err error) bool {
@@ -108,10 +115,11 @@ func connectionLost(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
+	var begin *beginError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
-	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case errors.As(err, &begin), errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return true
 	}
 	return pgconn.SafeToRetry(err)

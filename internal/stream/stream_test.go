@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"sluice/internal/control"
 	"sluice/internal/naming"
 	"sluice/internal/queue"
@@ -23,6 +25,12 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	pg.Shutdown()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
 	os.Exit(code)
 }
 
