@@ -43,6 +43,7 @@ type Session struct {
 	prepared map[string]*prepared
 	portals  map[string]*portal
 	pinned   *portal // the suspended portal whose result the engine connection is still giving
+	overlay  bool    // the catalog's views are there
 	skipping bool    // after an error of the extended protocol, until Sync
 	single   bool    // the message at hand is followed by Sync
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/warehouse/catalog"
 	"sluice/internal/warehouse/duck"
 	"sluice/internal/warehouse/gate"
 	"sluice/internal/warehouse/gate/token"
@@ -21,16 +22,17 @@ type prepared struct {
 	text   string
 	tokens []token.Token
 
-	control *gate.Control // BEGIN, COMMIT …
-	local   *gate.Local   // SET, SHOW …: answered without the engine
-	sql     string        // what the engine gets
-	kind    duck.StatementType
-	stmt    *duck.Stmt
-	late    bool // it is prepared anew with the values of its parameters, see typing
-	params  []param
-	columns []duck.Column
-	rows    bool // running it gives rows
-	dropped bool // no name leads to it any more; the portal that holds it frees it
+	control   *gate.Control // BEGIN, COMMIT …
+	local     *gate.Local   // SET, SHOW …: answered without the engine
+	sql       string        // what the engine gets
+	kind      duck.StatementType
+	stmt      *duck.Stmt
+	late      bool // it is prepared anew with the values of its parameters, see typing
+	params    []param
+	columns   []duck.Column
+	rows      bool // running it gives rows
+	rewritten bool // text is not the client's any more, so places in it mean nothing to it
+	dropped   bool // no name leads to it any more; the portal that holds it frees it
 }
 
 // param is a parameter: what the client said in Parse, what the engine expects, what Describe reports.
@@ -50,6 +52,16 @@ func (p *prepared) close() {
 		p.stmt.Close()
 		p.stmt = nil
 	}
+}
+
+// unplaced takes the position off an error of a rewritten statement.
+func (p *prepared) unplaced(err error) error {
+	if err == nil || !p.rewritten || fatal(err) {
+		return err
+	}
+	e := *sqlstate.From(err)
+	e.Position = 0
+	return &e
 }
 
 // classify decides who answers a statement, and whether its client may send it.
@@ -77,9 +89,12 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	if err := s.unpin(ctx); err != nil {
 		return err
 	}
+	if err := s.adapt(ctx, p); err != nil {
+		return err
+	}
 	t, err := s.prepareTyped(ctx, p, declared)
 	if err != nil {
-		return s.engineError(ctx, err)
+		return p.unplaced(s.engineError(ctx, err))
 	}
 	p.stmt, p.sql, p.kind, p.columns, p.late = t.stmt, t.sql, t.stmt.Kind(), t.columns, t.late
 	p.rows = givesRows(p.kind, p.tokens, p.columns)
@@ -89,6 +104,48 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 		return err
 	}
 	return s.resolveParams(p, declared)
+}
+
+// adapt rewrites a tenant's statement that speaks of PostgreSQL's catalog into what the engine has. Sluice's services speak
+// the engine's dialect.
+func (s *Session) adapt(ctx context.Context, p *prepared) error {
+	if !s.who.Role.Tenant() {
+		return nil
+	}
+	rewrite, reads := catalog.Needed(p.tokens)
+	if reads && !s.overlay {
+		if err := s.layCatalog(ctx); err != nil {
+			return err
+		}
+	}
+	if !rewrite {
+		return nil
+	}
+	text := catalog.Rewrite(catalog.Env{
+		Database: string(s.who.Org), User: s.who.Name, PID: s.pid, Version: "PostgreSQL " + s.cfg.ServerVersion + ", DuckDB",
+		Setting: func(name string) (string, bool) { v, ok := s.vars.values[name]; return v, ok },
+	}, p.text, p.tokens)
+	if text != p.text {
+		p.text, p.tokens, p.rewritten = text, token.Scan(text), true
+	}
+	return nil
+}
+
+// layCatalog makes the views and macros over the engine's catalog. Inside a transaction they end with it if it is rolled
+// back.
+func (s *Session) layCatalog(ctx context.Context) error {
+	database, err := s.db.Text(ctx, "SELECT current_database()")
+	if err != nil || len(database) != 1 {
+		return s.engineError(ctx, err)
+	}
+	for _, sql := range catalog.Setup(database[0], string(s.who.Org), s.who.Name) {
+		if err := s.db.Exec(ctx, sql); err != nil {
+			return s.engineError(ctx, err)
+		}
+	}
+	s.overlay = true
+	s.tx.overlay = s.tx.now == txOpen
+	return nil
 }
 
 // typing is a statement with a type for each of its parameters, as far as one was found.

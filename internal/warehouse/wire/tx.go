@@ -23,6 +23,7 @@ type transaction struct {
 	readOnly bool
 	altered  gate.Alters
 	changes  []change
+	overlay  bool // the catalog's views were made in it
 }
 
 func (t *transaction) open() bool { return t.now != txIdle }
@@ -66,6 +67,7 @@ func (s *Session) commit() error {
 	s.tx = transaction{}
 	err := s.db.Exec(context.Background(), "COMMIT")
 	if err != nil {
+		s.overlay = false
 		err = s.conn.Check(err)
 		_ = s.db.Exec(context.Background(), "ROLLBACK") // "no transaction is active" is the usual answer
 	}
@@ -76,6 +78,7 @@ func (s *Session) commit() error {
 // rollback ends the engine's transaction, if it has one.
 func (s *Session) rollback() error {
 	had, changes := s.tx.now == txOpen, s.tx.changes
+	s.overlay = s.overlay && !s.tx.overlay
 	s.dropPortals()
 	s.tx = transaction{}
 	if !had {

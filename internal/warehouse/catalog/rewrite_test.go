@@ -1,0 +1,57 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"sluice/internal/warehouse/catalog"
+	"sluice/internal/warehouse/gate/token"
+)
+
+func TestRewrite(t *testing.T) {
+	t.Parallel()
+	env := catalog.Env{Database: "acme", User: "olga's", PID: 7, Version: "PG", Setting: func(n string) (string, bool) {
+		v, ok := map[string]string{"server_version": "15.0"}[n]
+		return v, ok
+	}}
+	for sql, want := range map[string]string{
+		"SELECT version()": "SELECT 'PG'",
+		"SELECT pg_catalog.version(), current_user, session_user":                   "SELECT 'PG', 'olga''s', 'olga''s'",
+		"SELECT t.user, a AS user, \"user\" FROM t":                                 "SELECT t.user, a AS user, \"user\" FROM t",
+		"SELECT current_setting('server_version')":                                  "SELECT '15.0'",
+		"SELECT current_setting('nope', true)":                                      "SELECT NULL",
+		"SELECT current_setting('nope')":                                            "SELECT current_setting('nope')",
+		"SELECT current_database(), current_catalog":                                "SELECT 'acme', 'acme'",
+		"SELECT pg_is_in_recovery(), pg_backend_pid()":                              "SELECT false, 7",
+		"SELECT a OPERATOR(pg_catalog.=) b":                                         "SELECT a = b",
+		"SELECT a OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default FROM t": "SELECT a ~ '((t))'  FROM t",
+		"SELECT nspname !~ '^pg_' FROM pg_namespace":                                "SELECT nspname !~ '(pg_).*' FROM pg_namespace",
+		"SELECT c.relname FROM pg_catalog.pg_class c":                               "SELECT c.relname FROM pg_class c",
+		"SELECT pg_catalog.format_type(1, 2)":                                       "SELECT format_type(1, 2)",
+		"SELECT a::pg_catalog.text, b::pg_catalog.regtype::pg_catalog.text":         "SELECT a::VARCHAR, b::VARCHAR::VARCHAR",
+		"SELECT CAST(a AS pg_catalog.int4) FROM pg_class":                           "SELECT CAST(a AS INTEGER) FROM pg_class",
+		"SELECT 'x'::char, a::\"char\" FROM pg_class":                               "SELECT 'x'::char, a::VARCHAR FROM pg_class",
+		"SELECT * FROM information_schema.tables":                                   `SELECT * FROM "information_schema.tables"`,
+		"SELECT * FROM information_schema.character_sets":                           "SELECT * FROM information_schema.character_sets",
+		"SELECT 's.t'::regclass::oid":                                               "SELECT (SELECT coalesce(try_cast('t' AS BIGINT), (SELECT min(oid) FROM pg_class WHERE relname = 't')))::BIGINT",
+		"SELECT 'version() pg_catalog.x' -- pg_catalog.y":                           "SELECT 'version() pg_catalog.x' -- pg_catalog.y",
+		"SELECT pg_catalog.generate_series(0, pg_catalog.array_upper(a, 1)) s, b":   "SELECT generate_series(0, array_upper(a, 1)) s(s), b",
+		"SELECT version FROM t":                                                     "SELECT version FROM t",
+	} {
+		if got := catalog.Rewrite(env, sql, token.Scan(sql)); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
+		}
+	}
+}
+
+func TestNeeded(t *testing.T) {
+	t.Parallel()
+	for sql, want := range map[string][2]bool{
+		"SELECT a FROM t": {false, false}, "SELECT 'pg_class'": {false, false}, "SELECT version()": {true, false},
+		"SELECT * FROM pg_class": {true, true}, "SELECT * FROM information_schema.tables": {true, true}, "SELECT a FROM t COLLATE x": {true, false},
+	} {
+		rewrite, reads := catalog.Needed(token.Scan(sql))
+		if rewrite != want[0] || reads != want[1] {
+			t.Errorf("%s: %v %v", sql, rewrite, reads)
+		}
+	}
+}
