@@ -109,7 +109,7 @@ func (db *DB) withProvider(ctx context.Context, fn func(p *goose.Provider) error
 		if handle, err = sql.Open("sqlite3", db.sqliteDSN("_txlock=immediate")); err != nil {
 			return fmt.Errorf("open state DB for migration: %w", err)
 		}
-		defer handle.Close()
+		defer func() { _ = handle.Close() }() // goose has committed what it did
 	}
 	p, err := goose.NewProvider(dialect, handle, nil, opts...)
 	if err != nil {

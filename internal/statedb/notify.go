@@ -95,7 +95,7 @@ func (db *DB) listenOnce(ctx context.Context, c chan string) error {
 	if err != nil {
 		return fmt.Errorf("connect for wake-ups: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is under way on it
 	if _, err := conn.Exec(ctx, "LISTEN "+pgChannel); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}

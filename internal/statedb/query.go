@@ -407,12 +407,18 @@ func Null[S ~string](s S) any {
 func (db *DB) Check(ctx context.Context, s *Set) error {
 	var errs []error
 	for _, name := range s.Names() {
-		stmt, err := db.write.PrepareContext(ctx, s.Get(name).SQL(db.dialect))
-		if err != nil {
+		if err := db.understands(ctx, s.Get(name)); err != nil {
 			errs = append(errs, fmt.Errorf("prepare %s: %w", name, err))
-			continue
 		}
-		errs = append(errs, stmt.Close())
 	}
 	return errors.Join(errs...)
+}
+
+func (db *DB) understands(ctx context.Context, q *Query) (err error) {
+	stmt, err := db.write.PrepareContext(ctx, q.SQL(db.dialect))
+	if err != nil {
+		return err
+	}
+	defer func() { err = stmt.Close() }()
+	return nil
 }

@@ -133,8 +133,10 @@ func TestAddAndLifecycle(t *testing.T) {
 			delta string
 			want  sluice.Lifecycle
 		}{
-			{sluice.Append, "", sluice.Primed}, {sluice.Incremental, "", sluice.Primed},
-			{sluice.Incremental, "s3://d/t", sluice.PendingBackfill}, {sluice.Append, "s3://d/t", sluice.PendingBackfill},
+			{sluice.Append, "", sluice.Primed},
+			{sluice.Incremental, "", sluice.Primed},
+			{sluice.Incremental, "s3://d/t", sluice.PendingBackfill},
+			{sluice.Append, "s3://d/t", sluice.PendingBackfill},
 			{sluice.FullRefresh, "s3://d/t", sluice.Primed}, // each run is the whole table
 		} {
 			st := e.add(stream.NewStream{SourceType: "pg", Name: "a", SyncType: c.sync, DeltaURI: c.delta})

@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestServerSurvivesKillAndRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := query(t, dsn, "CREATE TABLE x AS SELECT 7 AS n"); err != nil && err != pgx.ErrNoRows {
+	if _, err := query(t, dsn, "CREATE TABLE x AS SELECT 7 AS n"); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		t.Fatal(err)
 	}
 	s.Kill()
