@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -52,4 +53,13 @@ func (p *progress) end() {
 		p.bar.Abort(false)
 		p.pool.Wait()
 	}
+}
+
+// note prints a line without breaking the bar.
+func (p *progress) note(format string, args ...any) {
+	if p.pool != nil {
+		_, _ = fmt.Fprintf(p.pool, format+"\n", args...)
+		return
+	}
+	p.out.note(format, args...)
 }

@@ -38,6 +38,7 @@ type App struct {
 	engines     atomic.Pointer[engine.Registry]  // nil until openEngines
 	server      atomic.Pointer[warehouse.Server] // nil until startWarehouse
 	provisioner *provisioner
+	credentials *credentials
 	loader      *load.Loader // nil without the role loader
 	metrics     *metrics
 
@@ -73,6 +74,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 	a.orgs = control.New(db)
 	a.queue = queue.New(db, queue.Config{Paths: pathPolicy(a.orgs), Pin: pin, MaxAttempts: cfg.Loader.MaxAttempts, Log: a.log})
 	a.streams = stream.New(db, a.queue)
+	a.credentials = &credentials{orgs: a.orgs, held: map[sluice.Org]lake.Credential{}}
 	a.provisioner = newProvisioner(cfg, a.orgs, a.log)
 	if cfg.Has(config.RoleLoader) {
 		a.loader = a.newLoader()
@@ -234,7 +236,7 @@ func (a *App) newLoader() *load.Loader {
 			}
 			return a.cfg.Loader.Warehouse
 		},
-		Credentials: &credentials{orgs: a.orgs, held: map[sluice.Org]lake.Credential{}},
+		Credentials: a.credentials,
 	}
 	c := a.cfg.Loader
 	return load.New(load.Config{

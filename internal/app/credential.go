@@ -59,3 +59,8 @@ func (c *credentials) get(org sluice.Org) (lake.Credential, bool) {
 	held, ok := c.held[org]
 	return held, ok && time.Until(held.Expires) > renewBefore
 }
+
+// LoaderCredential lets the holder into an org's warehouse with the rights of a loader.
+func (a *App) LoaderCredential(ctx context.Context, org sluice.Org) (lake.Credential, error) {
+	return a.credentials.Credential(ctx, org)
+}

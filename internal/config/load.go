@@ -397,3 +397,8 @@ func (r *reader) flags(fset *pflag.FlagSet) {
 		}
 	}
 }
+
+// EnvironWithoutOurs is the environment without SLUICE_… names, for a process that is configured by its file alone.
+func EnvironWithoutOurs() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "SLUICE_") })
+}
