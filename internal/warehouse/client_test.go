@@ -253,13 +253,18 @@ func TestLargeResultIsStreamed(t *testing.T) {
 }
 
 // psql runs a script and gives what it prints.
-func psql(t *testing.T, srv *warehouse.Server, script string, args ...string) string {
+func psql(t *testing.T, srv *warehouse.Server, script string) string {
+	t.Helper()
+	return psqlAt(t, dsn(srv, "olga"), script)
+}
+
+func psqlAt(t *testing.T, dsn, script string) string {
 	t.Helper()
 	bin, err := exec.LookPath("psql")
 	if err != nil {
 		t.Skip("psql is not installed")
 	}
-	cmd := exec.CommandContext(t.Context(), bin, append([]string{"-X", "-q", "-A", "-t", dsn(srv, "olga")}, args...)...)
+	cmd := exec.CommandContext(t.Context(), bin, "-X", "-q", "-A", "-t", dsn)
 	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = []string{"PGCONNECT_TIMEOUT=10", "HOME=" + t.TempDir(), "PATH=" + filepath.Dir(bin)}
 	out, err := cmd.CombinedOutput()
