@@ -65,7 +65,7 @@ func newRoot(out *output) *cobra.Command {
 
 // commands in the order of the help.
 var commands = []func(*output) *cobra.Command{
-	newDemoCommand, newServeCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
+	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
 	newBatchCommand, newQuarantineCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand,
 }
 

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +49,12 @@ func connect(ctx context.Context, cfg *config.Loaded, create bool) (*server, err
 		s.Client = client.New(cfg.Server)
 		return s, nil
 	}
-	if base, found, err := running(ctx, &cfg.Config); err != nil || found {
-		s.Client = client.New(base)
-		return s, err
+	switch f, found, err := app.Running(ctx, &cfg.Config); {
+	case err != nil:
+		return nil, err
+	case found:
+		s.Client = client.New(f.URL())
+		return s, nil
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	a, err := app.New(ctx, &cfg.Config, app.Options{Log: log, Create: create})
@@ -62,27 +63,6 @@ func connect(ctx context.Context, cfg *config.Loaded, create bool) (*server, err
 	}
 	s.Client, s.local, s.close = client.InProcess(a.Local()), true, a.Close
 	return s, nil
-}
-
-// running finds the server of the data directory. A file left behind by one that is gone is found out by its process and
-// by the instance that answers at its address.
-func running(ctx context.Context, cfg *config.Config) (base string, found bool, err error) {
-	f, found := app.ReadServeFile(cfg)
-	if !found {
-		return "", false, nil
-	}
-	base = "http://" + f.HTTP
-	h, err := client.New(base).Healthz(ctx)
-	switch {
-	case err == nil && h.Instance == f.Instance:
-		return base, true, nil
-	case err == nil, ctx.Err() != nil:
-		return "", false, ctx.Err()
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return "", false, nil // it is gone, and its number belongs to another process
-	}
-	return "", false, err
 }
 
 // findStream gives the one stream that ref means.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -117,10 +116,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 		a.roles.set(config.RoleLoader, true)
 	}
 	if a.cfg.Has(config.RoleAPI) {
-		if err := writeServeFile(a.cfg, ServeFile{os.Getpid(), a.cfg.Instance, a.HTTPAddr(), a.WarehouseAddr(), a.started}); err != nil {
+		forget, err := a.announce(ctx)
+		if err != nil {
 			return err
 		}
-		defer removeServeFile(a.cfg, a.cfg.Instance)
+		defer forget()
 	}
 	a.log.InfoContext(ctx, "serving", "roles", a.cfg.RoleNames(), "http", a.HTTPAddr(), "warehouse", a.WarehouseAddr(), "data", a.cfg.Data)
 	a.ready.open.Store(true)

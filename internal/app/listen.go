@@ -27,7 +27,7 @@ func listenError(cfg *config.Config, key, addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		what = "another program listens there already"
 		hint = fmt.Sprintf("stop it, or choose another address with --%s 127.0.0.1:PORT", key)
-		if f, found := ReadServeFile(cfg); found && (f.HTTP == addr || f.Warehouse == addr) {
+		if f, found := readServeFile(cfg); found && (f.HTTP == addr || f.Warehouse == addr) {
 			what = fmt.Sprintf("a sluice server of the same data directory (pid %d) listens there already", f.PID)
 			hint = "use that one, or stop it first"
 		}

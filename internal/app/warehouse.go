@@ -15,7 +15,12 @@ const warehouseGrace = 8 * time.Second
 
 // startWarehouse opens the PostgreSQL endpoint with the engines behind it, and provisions new orgs.
 func (a *App) startWarehouse(ctx context.Context, g *group) error {
+	release, err := lockLakes(a.cfg)
+	if err != nil {
+		return err
+	}
 	if err := a.openEngines(); err != nil {
+		release()
 		return err
 	}
 	engines := a.engines.Load()
@@ -30,12 +35,14 @@ func (a *App) startWarehouse(ctx context.Context, g *group) error {
 		Listen: a.cfg.Warehouse.Listen, TrustLoopback: true, MaxConnections: a.cfg.Warehouse.MaxConnections, Grace: warehouseGrace,
 	}, connect, &logins{a.orgs}, a.log)
 	if err := server.Listen(); err != nil {
+		defer release()
 		return errors.Join(listenError(a.cfg, "warehouse.listen", a.cfg.Warehouse.Listen, err), engines.Close())
 	}
 	addr := server.Addr().String()
 	a.warehouseAddr.Store(&addr)
 	a.server.Store(server)
 	g.start(ctx, "warehouse", func(ctx context.Context) error {
+		defer release()
 		return errors.Join(server.Run(ctx), engines.Close()) // the engines last: sessions stand on them
 	})
 	g.start(ctx, "provision", a.provisioner.Run)

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cfg, err := prepare(o)
+	cfg, err := prepare(ctx, o)
 	if err != nil {
 		return Report{}, err
 	}
@@ -112,8 +112,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 const marker = "sluice-demo.json"
 
 // prepare makes the data directory and the configuration of a process with everything but the loader.
-func prepare(o Options) (*config.Loaded, error) {
-	if err := reset(o.Data); err != nil {
+func prepare(ctx context.Context, o Options) (*config.Loaded, error) {
+	if err := reset(ctx, o.Data); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Data, 0o700); err != nil {
@@ -137,7 +137,7 @@ func prepare(o Options) (*config.Loaded, error) {
 }
 
 // reset removes a former demo. Anything else that is in the way is refused.
-func reset(dir string) error {
+func reset(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if os.IsNotExist(err) || err == nil && len(entries) == 0 {
 		return nil
@@ -153,7 +153,9 @@ func reset(dir string) error {
 	if err != nil {
 		return err
 	}
-	if f, found := app.ReadServeFile(&cfg.Config); found {
+	if f, found, err := app.Running(ctx, &cfg.Config); err != nil {
+		return err
+	} else if found {
 		return sluice.E("SLUICE-LOAD-STATE", doing, fmt.Sprintf("a server (pid %d) runs on the former demo", f.PID), "stop it, or give a new directory with --data", nil)
 	}
 	if err := os.RemoveAll(dir); err != nil {
