@@ -44,9 +44,6 @@ RETURNING batch_id;
 UPDATE batch SET etag = coalesce(etag, :etag), byte_size = coalesce(byte_size, :byte_size)
 WHERE batch_id = :batch_id AND {{use held}};
 
--- name: BatchOp
-UPDATE batch SET op = :op WHERE batch_id = :batch_id AND load_state = 'executing' AND {{use held}};
-
 -- name: BatchStart
 UPDATE batch SET load_state = 'executing', attempt = attempt + 1, next_attempt_at = NULL, state_changed_at = {{now}}
 WHERE batch_id = :batch_id AND load_state IN ('queued', 'retry_wait')
@@ -124,6 +121,16 @@ ORDER BY b.stream_id, b.run_seq, b.batch_index LIMIT :limit OFFSET :offset;
 DELETE FROM batch WHERE batch_id IN (
     SELECT b.batch_id FROM batch b WHERE b.stream_id = :stream_id AND b.run_id = :run_id LIMIT :limit);
 
+-- name: BatchInsertChunk
+INSERT INTO batch (batch_id, stream_id, run_id, run_seq, batch_index, path, byte_size, row_count, is_final, is_resume, op,
+                   upstream_state, load_state, state_changed_at, created_at)
+VALUES (:batch_id, :stream_id, :run_id, :run_seq, :batch_index, :path, :byte_size, :row_count, :is_final, true, :op,
+        'none', 'queued', {{now}}, {{now}})
+ON CONFLICT DO NOTHING;
+
+-- name: SpecInsert
+INSERT INTO batch_spec (batch_id, spec) VALUES (:batch_id, {{json :spec}});
+
 -- name: SpecGet
 SELECT spec FROM batch_spec WHERE batch_id = :batch_id;
 
@@ -151,6 +158,10 @@ ON CONFLICT DO NOTHING;
 -- name: MarkerFence
 SELECT fence_seq FROM batch_marker WHERE stream_id = :stream_id AND run_id = :run_id AND batch_index = :index;
 
+-- The markers of a run that goes on stay: the first one may become a proof.
 -- name: MarkerRemoveOld
 DELETE FROM batch_marker WHERE (stream_id, run_id, batch_index) IN (
-    SELECT m.stream_id, m.run_id, m.batch_index FROM batch_marker m WHERE m.created_at < {{ago :age}} LIMIT :limit);
+    SELECT m.stream_id, m.run_id, m.batch_index FROM batch_marker m
+    WHERE m.created_at < {{ago :age}} AND NOT EXISTS (
+        SELECT 1 FROM run r WHERE r.stream_id = m.stream_id AND r.run_id = m.run_id AND r.ended_at IS NULL)
+    LIMIT :limit);

@@ -176,7 +176,7 @@ WHERE name = 'sweep' AND (owner IS NULL OR owner = :owner OR expires_at <= {{now
 
 -- name: StatusList
 SELECT l.stream_id, s.org, s.team_id, s.source_type, s.prefix, s.name, s.target_schema, s.target_table, s.lifecycle,
-       s.lifecycle_reason, s.enabled, s.paused, s.bootstrapped_at, o.state, l.head_batch_id, b.run_id, b.batch_index, b.load_state,
+       s.lifecycle_reason, CASE WHEN s.delta_uri IS NULL THEN 0 ELSE 1 END, s.enabled, s.paused, s.bootstrapped_at, o.state, l.head_batch_id, b.run_id, b.batch_index, b.load_state,
        b.error_code, b.error_text, l.halt_code, l.halt_text, l.blocked_by, l.oldest_at, l.owner, l.lingering, l.ready_at,
        CASE WHEN l.owner IS NOT NULL AND l.expires_at > {{now}} THEN 1 ELSE 0 END,
        CASE WHEN l.ready_at <= {{now}} THEN 1 ELSE 0 END,
@@ -189,3 +189,18 @@ LEFT JOIN batch b ON b.batch_id = l.head_batch_id
 WHERE (CAST(:org AS text) IS NULL OR l.org = :org) AND (CAST(:stream_id AS {{type_uuid}}) IS NULL OR l.stream_id = :stream_id)
   AND l.stream_id > {{pg}}CAST(:after AS uuid){{end}}{{sqlite}}:after{{end}}
 ORDER BY l.stream_id LIMIT :limit;
+
+-- name: GaugeStreams
+SELECT l.org, l.blocked_by, CASE WHEN l.ready_at <= {{now}} AND {{use free}} THEN 1 ELSE 0 END AS ready, min(l.ready_at), count(*)
+FROM stream_lease l WHERE l.head_batch_id IS NOT NULL GROUP BY 1, 2, 3;
+
+-- name: GaugeLeases
+SELECT l.org, o.max_streams, count(*), sum(CASE WHEN l.lingering THEN 1 ELSE 0 END)
+FROM stream_lease l JOIN org o ON o.org = l.org WHERE l.owner IS NOT NULL AND l.expires_at > {{now}} GROUP BY l.org, o.max_streams;
+
+-- name: GaugeOpen
+SELECT l.org, count(*) FROM batch b JOIN stream_lease l ON l.stream_id = b.stream_id
+WHERE b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined') GROUP BY l.org;
+
+-- name: GaugeHalted
+SELECT count(*) FROM run r WHERE {{use run_live}} AND r.state = 'halted';

@@ -128,6 +128,7 @@ func (s *Store) Quarantined(ctx context.Context, f Filter) (rows []QuarantineRow
 // statusFacts are what a status row is made of beyond what it shows.
 type statusFacts struct {
 	enabled, paused  bool
+	hasDelta         bool
 	bootstrapped     *time.Time
 	orgState         sluice.OrgState
 	lifecycleReason  string
@@ -166,9 +167,9 @@ func scanStatus(scan statedb.Scan) (StatusRow, error) {
 	var r StatusRow
 	var x statusFacts
 	var schema, table string
-	var isHeld, readyNow int64
+	var isHeld, readyNow, hasDelta int64
 	err := scan(&r.StreamID, &r.Org, &r.TeamID, &r.SourceType, &r.Prefix, &r.Name, statedb.Text(&schema), statedb.Text(&table), &r.Lifecycle,
-		statedb.Text(&x.lifecycleReason), &x.enabled, &x.paused, statedb.TimePtr(&x.bootstrapped), &x.orgState, statedb.Text(&r.Head),
+		statedb.Text(&x.lifecycleReason), &hasDelta, &x.enabled, &x.paused, statedb.TimePtr(&x.bootstrapped), &x.orgState, statedb.Text(&r.Head),
 		statedb.Text(&r.HeadRun), &r.HeadIndex, statedb.Text(&r.HeadState), statedb.Text(&r.ErrorCode), statedb.Text(&r.ErrorText),
 		statedb.Text(&x.haltCode), statedb.Text(&x.haltText), statedb.Text(&r.BlockedBy), statedb.TimePtr(&r.OldestAt),
 		statedb.Text(&r.Owner), &r.Lingering, statedb.TimePtr(&x.readyAt), &isHeld, &readyNow, &r.Open, statedb.TimePtr(&r.LastAt),
@@ -176,7 +177,7 @@ func scanStatus(scan statedb.Scan) (StatusRow, error) {
 	if err != nil {
 		return r, err
 	}
-	x.isHeld, x.readyNow = isHeld == 1, readyNow == 1
+	x.isHeld, x.readyNow, x.hasDelta = isHeld == 1, readyNow == 1, hasDelta == 1
 	if schema != "" {
 		r.Target = schema + "." + table
 	}
@@ -191,17 +192,17 @@ func scanStatus(scan statedb.Scan) (StatusRow, error) {
 func explain(r *StatusRow, x statusFacts) {
 	if x.haltCode != "" {
 		r.ErrorCode, r.ErrorText = x.haltCode, x.haltText
-		r.Next = fmt.Sprintf("sluice stream reset %s", r.StreamID)
+		r.Next = fmt.Sprintf("sluice stream reset %s", r.StreamID) // it ends the halt
 		return
 	}
 	switch {
 	case r.BlockedBy != "" || r.Head == "":
 	case !x.enabled:
-		r.BlockedBy, r.Next = "E1 stream is disabled", fmt.Sprintf("sluice stream enable %s", r.StreamID)
+		r.BlockedBy, r.Next = "E1 stream is disabled", fmt.Sprintf("sluice stream show %s", r.StreamID)
 	case x.bootstrapped == nil:
 		r.BlockedBy, r.Next = "E2 no planner has looked at the stream", "sluice status"
 	case x.paused:
-		r.BlockedBy, r.Next = "E6 stream is paused", fmt.Sprintf("sluice stream resume %s", r.StreamID)
+		r.BlockedBy, r.Next = "E6 stream is paused", fmt.Sprintf("sluice stream show %s", r.StreamID)
 	case x.orgState != sluice.OrgReady:
 		r.BlockedBy, r.Next = fmt.Sprintf("E6 warehouse is %s", x.orgState), fmt.Sprintf("sluice org show %s", r.Org)
 	case r.HeadState == sluice.RetryWait && !x.readyNow && x.readyAt != nil:
@@ -212,7 +213,10 @@ func explain(r *StatusRow, x statusFacts) {
 	case r.HeadState == sluice.Quarantined:
 		r.Next = fmt.Sprintf("sluice quarantine show %s", r.Head)
 	case r.Lifecycle == sluice.NeedsResync:
-		r.Next = fmt.Sprintf("sluice backfill start %s", r.StreamID)
+		r.Next = fmt.Sprintf("sluice enqueue --stream %s --first-ever FILE…", r.StreamID) // a full refresh
+		if x.hasDelta {
+			r.Next = fmt.Sprintf("sluice backfill start %s", r.StreamID)
+		}
 		if r.ErrorText == "" {
 			r.ErrorText = x.lifecycleReason
 		}

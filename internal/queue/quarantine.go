@@ -190,28 +190,11 @@ func (s *Store) CancelRun(ctx context.Context, id sluice.StreamID, runID sluice.
 		if r.State.Terminal() {
 			return refuse(doing, fmt.Sprintf("it is %s already", r.State), "")
 		}
-		cancelled, err := ids(ctx, tx, "BatchCancel", statedb.Args{"stream_id": id, "seq": r.Seq, "reason": sluice.ReasonCancelled})
+		cancelled, err := s.endRun(ctx, tx, &r, doing, sluice.ReasonCancelled, op.Who, op.Note)
 		if err != nil {
 			return err
-		}
-		_, executing, err := statedb.One(ctx, tx, queries.Get("RunHasOpen"), statedb.Args{"stream_id": id, "seq": r.Seq}, statedb.Value[int64])
-		if err != nil {
-			return err
-		}
-		if executing {
-			return refuse(doing, "a batch of it is being applied", "try again when the batch has ended, or pause the stream first")
 		}
 		c.Batches = append(c.Batches, cancelled...)
-		if err := history(ctx, tx, cancelled); err != nil {
-			return err
-		}
-		if err := closeQuarantine(ctx, tx, cancelled, "discarded", op.Who, "run cancelled"); err != nil {
-			return err
-		}
-		args := with(r.args(), statedb.Args{"state": sluice.RunCancelled, "old_state": r.State, "reason": statedb.Null(op.Note)})
-		if err := exec(ctx, tx, "RunEnd", args); err != nil {
-			return err
-		}
 		if !r.live() {
 			return stream.CancelPlan(ctx, tx, id, runID)
 		}
@@ -232,6 +215,29 @@ func (s *Store) Resume(ctx context.Context, id sluice.StreamID, op Operator) (Ch
 		ok, err := changed(ctx, tx, "LeaseResume", statedb.Args{"stream_id": id})
 		if err == nil && !ok {
 			err = refuse(fmt.Sprintf("resume stream %s", id), "it is not halted", "see `sluice status`")
+		}
+		return err
+	})
+}
+
+// Reset parks a stream as needs_resync by an operator's decision, and ends a Halt: what is in its table is not trusted any
+// more. A full refresh or a backfill mends it.
+func (s *Store) Reset(ctx context.Context, id sluice.StreamID, op Operator) (Change, error) {
+	id, err := stream.ParseID(id)
+	if err != nil {
+		return Change{}, err
+	}
+	return s.operate(ctx, id, "stream.reset", "stream "+string(id), op, func(tx *statedb.Tx, _ *Change) error {
+		if _, err := changed(ctx, tx, "LeaseResume", statedb.Args{"stream_id": id}); err != nil {
+			return err
+		}
+		reason := "reset by " + op.Who
+		if op.Note != "" {
+			reason += ": " + op.Note
+		}
+		ok, err := stream.Park(ctx, tx, id, cut(reason))
+		if err == nil && !ok {
+			err = refuse(fmt.Sprintf("reset stream %s", id), "it waits for a backfill", "see `sluice backfill status`; cancel the plan first")
 		}
 		return err
 	})

@@ -19,3 +19,6 @@ ORDER BY q.id DESC LIMIT :limit OFFSET :offset;
 
 -- name: QuarantineRemoveOld
 DELETE FROM quarantine WHERE closed_at IS NOT NULL AND closed_at < {{ago :age}};
+
+-- name: GaugeQuarantine
+SELECT code, count(*) FROM quarantine WHERE state = 'open' GROUP BY code;

@@ -13,9 +13,6 @@ VALUES (:stream_id, :run_id, :seq, 'live', :sync_type, :is_first_ever, 'open', {
 -- name: RunGet
 SELECT {{use run_columns}} FROM run r WHERE r.stream_id = :stream_id AND r.run_id = :run_id;
 
--- name: RunBySeq
-SELECT {{use run_columns}} FROM run r WHERE r.stream_id = :stream_id AND r.seq = :seq;
-
 -- name: RunNewer
 SELECT 1 FROM run r WHERE r.stream_id = :stream_id AND r.seq > :seq AND r.kind = 'live' LIMIT 1;
 
@@ -112,3 +109,18 @@ WHERE stream_id = :stream_id AND state IN ('open', 'sealed', 'halted', 'planning
 
 -- name: StreamOrg
 SELECT s.org FROM stream s WHERE s.stream_id = :stream_id AND s.deleted_at IS NULL;
+
+-- name: RunInsertChunks
+INSERT INTO run (stream_id, run_id, seq, kind, sync_type, is_first_ever, state, options, replace_head, first_batch_at)
+VALUES (:stream_id, :run_id, :seq, :kind, 'full_refresh', false, 'planning', {{json :options}}, false, {{now}});
+
+-- name: RunCountBatches
+SELECT count(*) FROM batch WHERE stream_id = :stream_id AND run_id = :run_id;
+
+-- name: RunSealChunks
+UPDATE run SET state = 'sealed', final_index = :final_index, sealed_by = 'plan', sealed_at = {{now}}
+WHERE stream_id = :stream_id AND run_id = :run_id AND state = 'planning';
+
+-- name: RunSlot
+UPDATE run SET slot_at = CASE WHEN CAST(:granted AS boolean) THEN coalesce(slot_at, {{now}}) END
+WHERE stream_id = :stream_id AND run_id = :run_id AND kind <> 'live';

@@ -159,6 +159,59 @@ var operatorCases = map[string]func(t *testing.T, open Open){
 		e.Apply(l)
 		e.audits("batch.retry", 1)
 	}),
+	"replan ends the chunks": solo(func(e *Env) {
+		id, chunks := e.backfilling(2)
+		end := func() error {
+			return e.DB.Tx(e.ctx(), func(tx *statedb.Tx) error {
+				if err := e.Queue.EndChunks(e.ctx(), tx, id, "plan-run", sluice.ReasonReplanned); err != nil {
+					return err
+				}
+				return e.Queue.Changed(e.ctx(), tx, id)
+			})
+		}
+		l := e.ClaimOne("a")
+		w := e.Start(l)
+		e.Refused(end(), "SLUICE-LOAD-STATE") // a chunk is being applied
+		e.must(e.Queue.Succeed(e.ctx(), l, e.applied(w)))
+		e.must(end())
+		e.must(end())
+		e.WantStates(id, "plan-run", "succeeded failed/replanned")
+		e.RunState(id, "plan-run", sluice.RunCancelled)
+		e.everyWrite(l, chunks[1])
+	}),
+	"reset parks and ends a halt": solo(func(e *Env) {
+		id := e.One(sluice.FullRefresh)
+		e.Enqueue(id, "r1", B(0, Resume))
+		l := e.ClaimOne("a")
+		e.must(e.Queue.Halt(e.ctx(), l, "SLUICE-LAKE-DAMAGED", "files are missing"))
+		e.must(e.Queue.Release(e.ctx(), l))
+		c, err := e.Queue.Reset(e.ctx(), id, operator)
+		e.must(err)
+		if c.Lifecycle != sluice.NeedsResync {
+			e.t.Fatalf("%+v", c)
+		}
+		e.BlockedBy(id, "E8 needs_resync")
+		e.Enqueue(id, "r2", B(0, Final))
+		e.Drain(e.ClaimOne("b"))
+		e.Lifecycle(id, sluice.Primed)
+		e.audits("stream.reset", 1)
+	}),
+	"gauges": solo(func(e *Env) {
+		id, _, _ := e.quarantined(sluice.Append)
+		org, team := e.AddOrg("other", 1)
+		e.Enqueue(e.AddStream(org, team, sluice.Append, ""), "r1", B(0))
+		e.Enqueue(e.AddStream(org, team, sluice.Append, ""), "r1", B(0), B(1))
+		e.Advance(30 * time.Second)
+		l := e.Claim("b", 1)
+		e.must(e.Queue.Linger(e.ctx(), l[0]))
+		g, err := e.Queue.Gauges(e.ctx())
+		e.must(err)
+		if g.ReadyStreams != 2 || g.OldestReady != 30*time.Second || g.BlockedStreams["E10"] != 1 || g.OpenBatches["acme"] != 2 ||
+			g.OpenBatches["other"] != 3 || g.RunsHalted != 1 || g.LeasesHeld != 2 || g.LeasesIdle != 1 || g.OrgsAtBudget != 1 ||
+			g.Quarantined["SLUICE-LOAD-CONNECT"] != 1 {
+			e.t.Fatalf("%+v of %s", g, id)
+		}
+	}),
 	"listings page": solo(func(e *Env) {
 		id := e.One(sluice.Append)
 		rows := make([]queue.NewBatch, 25)

@@ -354,17 +354,15 @@ var eligibilityCases = map[string]func(t *testing.T, open Open){
 	"E8, E12, E13 chunks": solo(func(e *Env) {
 		id, chunks := e.backfilling(3)
 		e.Enqueue(id, "r1", B(0))
-		e.exec("SlotTake", statedb.Args{"stream_id": id, "run_id": "plan-run"})
-		e.changed(id)
+		e.slot(id, false)
 		e.NoClaim()
 		e.BlockedBy(id, "E8 no slot")
-		e.exec("SlotGive", statedb.Args{"stream_id": id, "run_id": "plan-run"})
-		e.changed(id)
+		e.slot(id, true)
 		l := e.ClaimOne("a")
 		for i, want := range chunks {
 			w := e.Start(l)
-			if w.Batch.BatchID != want {
-				e.t.Fatalf("chunk %d is %s", i, w.Batch.BatchID)
+			if w.Batch.BatchID != want || len(w.Spec) == 0 {
+				e.t.Fatalf("chunk %d is %s with spec %s", i, w.Batch.BatchID, w.Spec)
 			}
 			e.must(e.Queue.Succeed(e.ctx(), l, e.applied(w)))
 		}

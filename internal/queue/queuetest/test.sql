@@ -21,28 +21,6 @@ FROM stream s WHERE s.stream_id = :stream_id;
 -- name: StreamBackfilling
 UPDATE stream SET lifecycle = 'backfilling', bootstrapped_at = {{now}}, plan_id = :plan_id WHERE stream_id = :stream_id;
 
--- name: ChunkRun
-INSERT INTO run (stream_id, run_id, seq, kind, sync_type, is_first_ever, state, final_index, options, replace_head, sealed_by,
-                 sealed_at, first_batch_at, slot_at)
-SELECT s.stream_id, :run_id, s.next_run_seq, 'backfill', 'full_refresh', false, 'sealed', :final_index, '{}', false, 'plan',
-       {{now}}, {{now}}, {{now}}
-FROM stream s WHERE s.stream_id = :stream_id;
-
--- name: ChunkSeq
-UPDATE stream SET next_run_seq = next_run_seq + 1 WHERE stream_id = :stream_id;
-
--- name: ChunkBatch
-INSERT INTO batch (batch_id, stream_id, run_id, run_seq, batch_index, path, is_final, is_resume, op, upstream_state, load_state,
-                   state_changed_at, created_at)
-SELECT :batch_id, r.stream_id, r.run_id, r.seq, :index, 's3://x/chunk', false, true, 'insert', 'none', 'queued', {{now}}, {{now}}
-FROM run r WHERE r.stream_id = :stream_id AND r.run_id = :run_id;
-
--- name: SlotTake
-UPDATE run SET slot_at = NULL WHERE stream_id = :stream_id AND run_id = :run_id;
-
--- name: SlotGive
-UPDATE run SET slot_at = {{now}} WHERE stream_id = :stream_id AND run_id = :run_id;
-
 -- name: AuditCount
 SELECT count(*) FROM audit WHERE action = :action;
 
