@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +21,11 @@ import (
 var togetherCases = map[string]func(t *testing.T, open Open){
 	"budgets under 8 claimers": func(t *testing.T, open Open) {
 		e := NewEnv(t, open)
-		const budget, streams, rounds = 4, 12, 30
+		const budget, streams = 4, 12
+		rounds := 30 // SLUICE_TEST_ROUNDS=1000 for the long version
+		if n, err := strconv.Atoi(os.Getenv("SLUICE_TEST_ROUNDS")); err == nil {
+			rounds = n
+		}
 		org, team := e.AddOrg("acme", budget)
 		for range streams {
 			e.Enqueue(e.AddStream(org, team, sluice.Append, ""), "r1", B(0))
