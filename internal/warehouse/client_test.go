@@ -2,8 +2,14 @@ package warehouse_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +61,26 @@ func TestLogin(t *testing.T) {
 			_ = conn.Close(t.Context())
 		}
 	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, _ := start(t, warehouse.Config{TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
+	c, err := pgx.Connect(t.Context(), strings.Replace(dsn(srv, "olga"), "sslmode=disable", "sslmode=require", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	runSteps(t, c, []step{{"SELECT range FROM range(100000)", "SELECT 100000", 'I'}, {"SET statement_timeout = 200", "SET", 'I'}, {slow, "57014", 'I'}, {"SELECT 1", "SELECT 1", 'I'}})
 }
 
 func TestTrustOnLoopback(t *testing.T) {

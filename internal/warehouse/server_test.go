@@ -43,7 +43,7 @@ type memory struct {
 	checked []error
 }
 
-func newMemory(t *testing.T) *memory {
+func newMemory(t testing.TB) *memory {
 	t.Helper()
 	c, err := driver.NewConnector("", nil)
 	if err != nil {

@@ -134,6 +134,9 @@ func TestTags(t *testing.T) {
 		{"EXECUTE p", "SELECT 1", 'I'},
 		{"DEALLOCATE p", "DEALLOCATE", 'I'},
 		{"EXECUTE p", "26000", 'I'},
+		{"CREATE TABLE sale (y INTEGER, q VARCHAR, n INTEGER); INSERT INTO sale VALUES (1, 'a', 2), (1, 'b', 3)", "CREATE TABLE; INSERT 0 2", 'I'},
+		{"PIVOT sale ON q USING sum(n)", "SELECT 1", 'I'},
+		{"PIVOT sale ON q IN ('a') USING sum(n)", "SELECT 1", 'I'},
 		{"SELECT 1;; SELECT 2;", "SELECT 1; SELECT 1", 'I'},
 	})
 }

@@ -32,10 +32,16 @@ func Needed(t []token.Token) (rewrite, reads bool) {
 			continue
 		}
 		pg := strings.HasPrefix(k.Text, "pg_")
-		rewrite = rewrite || pg || k.Kind == token.Word && triggers[k.Text]
+		rewrite = rewrite || pg || k.Kind == token.Word && (triggers[k.Text] || renamed[k.Text] != "")
 		reads = reads || pg || k.Text == "information_schema" || strings.HasPrefix(k.Text, "reg") && triggers[k.Text] || strings.HasSuffix(k.Text, "_description") || k.Text == "format_type"
 	}
 	return rewrite, reads
+}
+
+// renamed are functions that the engine has under another name.
+var renamed = map[string]string{
+	"json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array", "jsonb_build_array": "json_array",
+	"json_agg": "json_group_array", "jsonb_agg": "json_group_array", "json_object_agg": "json_group_object", "jsonb_object_agg": "json_group_object",
 }
 
 // rewriter goes through a statement's tokens; what it does not know stays as it was written.
@@ -93,6 +99,9 @@ func (r *rewriter) step(i int) int {
 			return j
 		}
 		name := r.t[i+2]
+		if to := renamed[name.Text]; to != "" && r.is(i+3, "(") {
+			return r.replace(i, i+3, to)
+		}
 		if name.Is("generate_series") {
 			r.replace(i, i+2, "")
 			return r.series(i + 2)
@@ -101,6 +110,10 @@ func (r *rewriter) step(i int) int {
 			return r.replace(i, i+3, mapped)
 		}
 		return r.replace(i, i+3, r.sql[name.Pos:name.End])
+	case renamed[k.Text] != "" && r.is(i+1, "(") && !r.is(i-1, "."):
+		return r.replace(i, i+1, renamed[k.Text])
+	case r.is(i-1, "as") && r.is(i+1, ")") && k.Kind == token.Word && (strings.HasPrefix(k.Text, "reg") || k.Text == "name") && types[k.Text] != "":
+		return r.replace(i, i+1, types[k.Text])
 	case !r.is(i-1, "."):
 		if j := r.known(i, i); j > 0 {
 			return j

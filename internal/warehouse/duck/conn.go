@@ -141,3 +141,54 @@ func (c *Conn) Text(ctx context.Context, sql string, args ...Value) ([]string, e
 		ch.Close()
 	}
 }
+
+// PrepareExpanded prepares a statement that the engine itself takes apart: PIVOT without a list of values becomes
+// CREATE TYPE … AS ENUM of the values, then the query. What comes before the query is run here.
+func (c *Conn) PrepareExpanded(ctx context.Context, sql string) (*Stmt, error) {
+	if ctx.Err() != nil {
+		return nil, interrupted(ctx)
+	}
+	var parts bindings.ExtractedStatements
+	n := bindings.ExtractStatements(c.raw, sql, &parts)
+	defer bindings.DestroyExtracted(&parts)
+	if n == 0 {
+		return nil, errorFromText(bindings.ExtractStatementsError(parts))
+	}
+	for i := bindings.IdxT(0); ; i++ {
+		s, err := c.prepareExtracted(ctx, parts, i)
+		if err != nil || i == n-1 {
+			return s, err
+		}
+		err = s.runExpansion(ctx)
+		s.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Conn) prepareExtracted(ctx context.Context, parts bindings.ExtractedStatements, i bindings.IdxT) (*Stmt, error) {
+	release := c.guard(ctx)
+	defer release()
+	s := &Stmt{conn: c}
+	if bindings.PrepareExtractedStatement(c.raw, parts, i, &s.raw) == bindings.StateError {
+		err := errorFromText(bindings.PrepareError(s.raw))
+		bindings.DestroyPrepare(&s.raw)
+		return nil, err
+	}
+	s.describe()
+	return s, nil
+}
+
+// runExpansion runs a part that the engine put before a query: nothing but the creation of a type may be one.
+func (s *Stmt) runExpansion(ctx context.Context) error {
+	if s.kind != KindCreate {
+		return &Error{Type: ErrorInvalidInput, Msg: "Invalid Input Error: Cannot prepare multiple statements at once!"}
+	}
+	r, err := s.Execute(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.drain(ctx)
+}

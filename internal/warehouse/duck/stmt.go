@@ -71,6 +71,11 @@ func (s *Stmt) Resolved() bool {
 			return false
 		}
 	}
+	return s.Described()
+}
+
+// Described reports whether the engine knows the columns.
+func (s *Stmt) Described() bool {
 	return len(s.columns) != 1 || s.columns[0].Type.ID != bindings.TypeInvalid
 }
 

@@ -72,6 +72,35 @@ type Field struct {
 	Type *Type
 }
 
+// Scalar is the type id without parameters.
+func Scalar(id TypeID) *Type {
+	t := &Type{ID: id, Physical: id}
+	if id == Date {
+		t.Physical = Integer
+	}
+	return t
+}
+
+// JSONType is JSON.
+func JSONType() *Type { return &Type{ID: Varchar, Physical: Varchar, JSON: true} }
+
+// DecimalType is DECIMAL(width, scale).
+func DecimalType(width, scale int) *Type {
+	t := &Type{ID: Decimal, Width: width, Scale: scale, Physical: HugeInt}
+	switch {
+	case width <= 4:
+		t.Physical = SmallInt
+	case width <= 9:
+		t.Physical = Integer
+	case width <= 18:
+		t.Physical = BigInt
+	}
+	return t
+}
+
+// ListOf is a LIST of t.
+func ListOf(t *Type) *Type { return &Type{ID: List, Physical: List, Child: t} }
+
 func typeOf(lt bindings.LogicalType) *Type {
 	t := &Type{ID: bindings.GetTypeId(lt)}
 	t.Physical = t.ID

@@ -15,7 +15,7 @@ const controlSchema = "_sluice"
 // refuse names the rule, so that a person knows what to change and metrics can count.
 func refuse(rule, format string, args ...any) error {
 	e := sqlstate.New(sqlstate.InsufficientPrivilege, format, args...)
-	e.Detail = "rule " + rule
+	e.Detail = "SLUICE-WAREHOUSE-REFUSED: rule " + rule
 	return e
 }
 

@@ -24,6 +24,16 @@ func Returning(t []token.Token) bool {
 	return false
 }
 
+// Pivots reports whether a statement may be one that the engine takes apart: PIVOT without a list of values.
+func Pivots(t []token.Token) bool {
+	for _, k := range t {
+		if k.Is("pivot") || k.Is("pivot_wider") {
+			return true
+		}
+	}
+	return false
+}
+
 // Writes reports whether a statement of the kind changes anything.
 func Writes(k duck.StatementType) bool {
 	switch k {

@@ -46,7 +46,7 @@ func Literal(oid uint32, format int16, raw []byte) (string, error) {
 	}
 	text = "'" + strings.ReplaceAll(text, "'", "''") + "'"
 	if oid != pgtype.TextOID && !Untyped(oid) {
-		text += "::" + Cast(oid)
+		text += "::" + Cast(oid).Name()
 	}
 	return text, nil
 }

@@ -93,23 +93,38 @@ func Untyped(oid uint32) bool {
 }
 
 // Cast is the engine type that a parameter declared with oid is cast to.
-func Cast(oid uint32) string {
-	if c, ok := casts[oid]; ok {
-		return c
+func Cast(oid uint32) *duck.Type {
+	if t, ok := casts[oid]; ok {
+		return t
 	}
-	return "VARCHAR"
+	return duck.Scalar(duck.Varchar)
 }
 
-var casts = map[uint32]string{
-	pgtype.BoolOID: "BOOLEAN", pgtype.Int2OID: "SMALLINT", pgtype.Int4OID: "INTEGER", pgtype.Int8OID: "BIGINT",
-	pgtype.OIDOID: "BIGINT", regtypeOID: "BIGINT", regclassOID: "BIGINT", regprocOID: "BIGINT", regnamespaceOID: "BIGINT",
-	pgtype.Float4OID: "FLOAT", pgtype.Float8OID: "DOUBLE", pgtype.NumericOID: "DECIMAL(38,10)", pgtype.ByteaOID: "BLOB",
-	pgtype.DateOID: "DATE", pgtype.TimeOID: "TIME", pgtype.TimestampOID: "TIMESTAMP", pgtype.TimestamptzOID: "TIMESTAMPTZ",
-	pgtype.IntervalOID: "INTERVAL", pgtype.UUIDOID: "UUID", pgtype.JSONOID: "JSON", pgtype.JSONBOID: "JSON",
-	pgtype.BoolArrayOID: "BOOLEAN[]", pgtype.Int2ArrayOID: "SMALLINT[]", pgtype.Int4ArrayOID: "INTEGER[]",
-	pgtype.Int8ArrayOID: "BIGINT[]", pgtype.Float4ArrayOID: "FLOAT[]", pgtype.Float8ArrayOID: "DOUBLE[]",
-	pgtype.NumericArrayOID: "DECIMAL(38,10)[]", pgtype.TextArrayOID: "VARCHAR[]", pgtype.VarcharArrayOID: "VARCHAR[]",
-	pgtype.ByteaArrayOID: "BLOB[]", pgtype.DateArrayOID: "DATE[]", pgtype.TimeArrayOID: "TIME[]",
-	pgtype.TimestampArrayOID: "TIMESTAMP[]", pgtype.TimestamptzArrayOID: "TIMESTAMPTZ[]",
-	pgtype.IntervalArrayOID: "INTERVAL[]", pgtype.UUIDArrayOID: "UUID[]",
-}
+// wide is what a number of unknown precision is described as.
+func wide() *duck.Type { return duck.DecimalType(38, 10) }
+
+var casts = func() map[uint32]*duck.Type {
+	m := map[uint32]*duck.Type{
+		pgtype.BoolOID: duck.Scalar(duck.Boolean), pgtype.Int2OID: duck.Scalar(duck.SmallInt), pgtype.Int4OID: duck.Scalar(duck.Integer),
+		pgtype.Int8OID: duck.Scalar(duck.BigInt), pgtype.Float4OID: duck.Scalar(duck.Float), pgtype.Float8OID: duck.Scalar(duck.Double),
+		pgtype.NumericOID: wide(), pgtype.ByteaOID: duck.Scalar(duck.Blob), pgtype.DateOID: duck.Scalar(duck.Date), pgtype.TimeOID: duck.Scalar(duck.Time),
+		pgtype.TimestampOID: duck.Scalar(duck.Timestamp), pgtype.TimestamptzOID: duck.Scalar(duck.TimestampTZ),
+		pgtype.IntervalOID: duck.Scalar(duck.Interval), pgtype.UUIDOID: duck.Scalar(duck.UUID), pgtype.JSONOID: duck.JSONType(), pgtype.JSONBOID: duck.JSONType(),
+	}
+	for oid, array := range map[uint32]uint32{
+		pgtype.BoolOID: pgtype.BoolArrayOID, pgtype.Int2OID: pgtype.Int2ArrayOID, pgtype.Int4OID: pgtype.Int4ArrayOID, pgtype.Int8OID: pgtype.Int8ArrayOID,
+		pgtype.Float4OID: pgtype.Float4ArrayOID, pgtype.Float8OID: pgtype.Float8ArrayOID, pgtype.NumericOID: pgtype.NumericArrayOID,
+		pgtype.ByteaOID: pgtype.ByteaArrayOID, pgtype.DateOID: pgtype.DateArrayOID, pgtype.TimeOID: pgtype.TimeArrayOID,
+		pgtype.TimestampOID: pgtype.TimestampArrayOID, pgtype.TimestamptzOID: pgtype.TimestamptzArrayOID, pgtype.IntervalOID: pgtype.IntervalArrayOID,
+		pgtype.UUIDOID: pgtype.UUIDArrayOID,
+	} {
+		m[array] = duck.ListOf(m[oid])
+	}
+	for _, oid := range []uint32{pgtype.OIDOID, regtypeOID, regclassOID, regprocOID, regnamespaceOID} {
+		m[oid] = duck.Scalar(duck.BigInt)
+	}
+	for _, oid := range []uint32{pgtype.TextArrayOID, pgtype.VarcharArrayOID} {
+		m[oid] = duck.ListOf(duck.Scalar(duck.Varchar))
+	}
+	return m
+}()

@@ -362,7 +362,7 @@ func (s *Session) assignEngine(ctx context.Context, name string, values []string
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 func quote(s string) string   { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
-var textType = &duck.Type{ID: duck.Varchar, Physical: duck.Varchar}
+var textType = duck.Scalar(duck.Varchar)
 
 // resolveLocal describes a statement that the server answers itself.
 func (s *Session) resolveLocal(p *prepared) error {

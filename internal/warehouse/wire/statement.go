@@ -103,7 +103,7 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 		p.close()
 		return err
 	}
-	return s.resolveParams(p, declared)
+	return s.resolveParams(p, declared, t.types)
 }
 
 // adapt rewrites a tenant's statement that speaks of PostgreSQL's catalog into what the engine has. Sluice's services speak
@@ -152,6 +152,7 @@ func (s *Session) layCatalog(ctx context.Context) error {
 type typing struct {
 	stmt    *duck.Stmt
 	sql     string
+	types   map[int]*duck.Type // of the parameters that were cast
 	columns []duck.Column
 	late    bool // the columns, or the plan, depend on the parameters' values
 }
@@ -160,25 +161,29 @@ type typing struct {
 // the other side of an operator may want. Arguments of table functions and the like never get one: such statements are
 // prepared anew with their values, and only described here.
 func (s *Session) prepareTyped(ctx context.Context, p *prepared, declared []uint32) (typing, error) {
-	typed := map[int]string{}
+	typed := map[int]*duck.Type{}
 	for i, oid := range declared {
 		if !value.Untyped(oid) {
 			typed[i+1] = value.Cast(oid)
 		}
 	}
 	sql := withCasts(p.text, p.tokens, typed)
-	stmt, err := s.db.Prepare(ctx, sql)
+	prepare := s.db.Prepare
+	if gate.Pivots(p.tokens) {
+		prepare = s.db.PrepareExpanded
+	}
+	stmt, err := prepare(ctx, sql)
 	if err != nil && len(typed) > 0 && ctx.Err() == nil {
 		// A cast may stand where the grammar has none.
 		if again, err2 := s.db.Prepare(ctx, p.text); err2 == nil {
-			stmt, sql, err, typed = again, p.text, nil, map[int]string{}
+			stmt, sql, err, typed = again, p.text, nil, nil
 		}
 	}
 	if err != nil {
 		return typing{}, err
 	}
-	if stmt.Resolved() {
-		return typing{stmt: stmt, sql: sql, columns: stmt.Columns()}, nil
+	if stmt.Described() && len(unresolved(stmt, typed)) == 0 {
+		return typing{stmt: stmt, sql: sql, types: typed, columns: stmt.Columns()}, nil
 	}
 	for _, guess := range guesses {
 		found, err := s.tryTypes(ctx, p, stmt, typed, declared, guess)
@@ -191,45 +196,49 @@ func (s *Session) prepareTyped(ctx context.Context, p *prepared, declared []uint
 			return found, nil
 		}
 	}
-	return typing{stmt: stmt, sql: sql, late: true}, nil
+	return typing{stmt: stmt, sql: sql, types: typed, late: true}, nil
 }
 
 // guess is a type that is tried for parameters without one, and a value of it that stands in for theirs.
-type guess struct{ name, example string }
+type guess struct {
+	t       *duck.Type
+	example string
+}
 
 // guesses are tried in this order.
 var guesses = []guess{
-	{"VARCHAR", "''"},
-	{"BIGINT", "1::BIGINT"},
-	{"INTEGER", "1::INTEGER"},
-	{"DOUBLE", "1::DOUBLE"},
-	{"TIMESTAMP", "TIMESTAMP '2000-01-01'"},
-	{"DATE", "DATE '2000-01-01'"},
-	{"INTERVAL", "INTERVAL 1 DAY"},
-	{"VARCHAR[]", "['']::VARCHAR[]"},
-	{"BIGINT[]", "[1]::BIGINT[]"},
+	{duck.Scalar(duck.Varchar), "''"},
+	{duck.Scalar(duck.BigInt), "1::BIGINT"},
+	{duck.Scalar(duck.Integer), "1::INTEGER"},
+	{duck.Scalar(duck.Double), "1::DOUBLE"},
+	{duck.Scalar(duck.Timestamp), "TIMESTAMP '2000-01-01'"},
+	{duck.Scalar(duck.Date), "DATE '2000-01-01'"},
+	{duck.Scalar(duck.Interval), "INTERVAL 1 DAY"},
+	{duck.ListOf(duck.Scalar(duck.Varchar)), "['']::VARCHAR[]"},
+	{duck.ListOf(duck.Scalar(duck.BigInt)), "[1]::BIGINT[]"},
 }
 
 // tryTypes prepares with one guess for all parameters that stmt has no type for. Only an interrupt is an error.
-func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, typed map[int]string, declared []uint32, g guess) (typing, error) {
-	types, examples := maps.Clone(typed), map[int]string{}
-	for n := range unresolved(stmt) {
-		types[n] = g.name
+func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, typed map[int]*duck.Type, declared []uint32, g guess) (typing, error) {
+	types, examples := map[int]*duck.Type{}, map[int]string{}
+	maps.Copy(types, typed)
+	for n := range unresolved(stmt, typed) {
+		types[n] = g.t
 		if n <= len(declared) && declared[n-1] != 0 && g == guesses[0] {
 			types[n] = value.Cast(declared[n-1])
 		}
 		examples[n] = g.example
 	}
 	for n, t := range typed {
-		examples[n] = "CAST(NULL AS " + t + ")"
+		examples[n] = "CAST(NULL AS " + t.Name() + ")"
 	}
 	sql := withCasts(p.text, p.tokens, types)
 	better, err := s.db.Prepare(ctx, sql)
 	if err != nil {
 		return typing{}, ifInterrupted(err)
 	}
-	if better.Resolved() {
-		return typing{stmt: better, sql: sql, columns: better.Columns()}, nil
+	if better.Described() && len(unresolved(better, types)) == 0 {
+		return typing{stmt: better, sql: sql, types: types, columns: better.Columns()}, nil
 	}
 	trial, err := s.db.Prepare(ctx, replaceParams(p.text, p.tokens, examples))
 	if err != nil {
@@ -241,7 +250,7 @@ func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, ty
 		better.Close()
 		return typing{}, nil
 	}
-	return typing{stmt: better, sql: sql, columns: trial.Columns(), late: true}, nil
+	return typing{stmt: better, sql: sql, types: types, columns: trial.Columns(), late: true}, nil
 }
 
 func ifInterrupted(err error) error {
@@ -252,10 +261,12 @@ func ifInterrupted(err error) error {
 	return nil
 }
 
-func unresolved(stmt *duck.Stmt) map[int]bool {
+// unresolved are the parameters that neither the engine nor a cast gives a type. The engine forgets the type of a cast
+// parameter that it casts once more itself.
+func unresolved(stmt *duck.Stmt, typed map[int]*duck.Type) map[int]bool {
 	out := map[int]bool{}
 	for _, p := range stmt.Params() {
-		if n, err := p.Index(); err == nil && p.Type == nil {
+		if n, err := p.Index(); err == nil && p.Type == nil && typed[n] == nil {
 			out[n] = true
 		}
 	}
@@ -263,10 +274,10 @@ func unresolved(stmt *duck.Stmt) map[int]bool {
 }
 
 // withCasts puts CAST around the parameters that have a type in typed.
-func withCasts(text string, tokens []token.Token, typed map[int]string) string {
+func withCasts(text string, tokens []token.Token, typed map[int]*duck.Type) string {
 	with := make(map[int]string, len(typed))
 	for n, t := range typed {
-		with[n] = fmt.Sprintf("CAST($%d AS %s)", n, t)
+		with[n] = fmt.Sprintf("CAST($%d AS %s)", n, t.Name())
 	}
 	return replaceParams(text, tokens, with)
 }
@@ -293,7 +304,7 @@ func replaceParams(text string, tokens []token.Token, with map[int]string) strin
 
 // resolveParams fills in what is known of each parameter. Numbers that the statement leaves out, and that the client
 // declared, are parameters too.
-func (s *Session) resolveParams(p *prepared, declared []uint32) error {
+func (s *Session) resolveParams(p *prepared, declared []uint32, typed map[int]*duck.Type) error {
 	known := map[int]*duck.Type{}
 	var numbers []int
 	for _, ep := range p.stmt.Params() {
@@ -315,9 +326,11 @@ func (s *Session) resolveParams(p *prepared, declared []uint32) error {
 		if i < len(declared) {
 			pr.declared = declared[i]
 		}
-		pr.t = known[i+1]
+		if pr.t = known[i+1]; pr.t == nil {
+			pr.t = typed[i+1]
+		}
 		if pr.t == nil {
-			pr.t = &duck.Type{ID: duck.Varchar, Physical: duck.Varchar}
+			pr.t = textType
 		}
 		if pr.oid = pr.declared; pr.oid == 0 {
 			pr.oid, _, _ = value.Describe(pr.t)
