@@ -141,6 +141,31 @@ func TestTags(t *testing.T) {
 	})
 }
 
+func TestCursors(t *testing.T) {
+	t.Parallel()
+	srv, _ := start(t, warehouse.Config{})
+	r := hijack(t, srv, "olga")
+	r.expect("C:BEGIN C:DECLARE_CURSOR Z:T", query(`BEGIN; DECLARE "My c" NO SCROLL CURSOR WITHOUT HOLD FOR SELECT range AS i FROM range(5)`))
+	r.expect("T[i:20:0] D(0) C:FETCH_1 Z:T", query(`FETCH "My c"`))
+	r.expect("T[i:20:0] D(1) D(2) C:FETCH_2 Z:T", query(`FETCH FORWARD 2 FROM "My c"`))
+	r.expect("T[x:23:0] D(1) C:SELECT_1 Z:T", query("SELECT 1 AS x"))
+	r.expect("1 t[] T[i:20:0] 2 D(3) C:FETCH_1 Z:T", parse("", `FETCH 1 IN "My c"`), describe('S', ""), bind("", ""), execute("", 0), sync_)
+	r.expect("C:MOVE_1 T[i:20:0] C:FETCH_0 Z:T", query(`MOVE 1 IN "My c"; FETCH ALL IN "My c"`))
+	r.expect("C:CLOSE_CURSOR E:34000 Z:E", query(`CLOSE "My c"; FETCH "My c"`))
+	r.expect("C:ROLLBACK E:25P01 Z:I", query("ROLLBACK; DECLARE c CURSOR FOR SELECT 1"))
+	for sql, want := range map[string]string{
+		"DECLARE c CURSOR WITH HOLD FOR SELECT 1": "E:0A000", "DECLARE c SCROLL CURSOR FOR SELECT 1": "E:0A000", "FETCH BACKWARD 1 FROM c": "E:0A000",
+		"DECLARE c CURSOR FOR SELECT * FROM read_csv('x')": "E:42501", "DECLARE c CURSOR FOR SELECT * FROM nowhere": "E:42P01", "DECLARE c CURSOR": "E:42501",
+		"DECLARE c CURSOR FOR DELETE FROM t": "E:42P01",
+	} {
+		r.talk(query("BEGIN"))
+		if got := r.talk(query(sql)); got != want+" Z:E" {
+			t.Errorf("%s: %s", sql, got)
+		}
+		r.talk(query("ROLLBACK"))
+	}
+}
+
 // A pipeline up to Sync is one transaction, as PostgreSQL has it.
 func TestPipelineIsOneTransaction(t *testing.T) {
 	t.Parallel()

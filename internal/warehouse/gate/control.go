@@ -103,6 +103,10 @@ const (
 	Show
 	Discard
 	Deallocate
+	Declare
+	Fetch
+	Move
+	CloseCursor
 	Ignore // accepted without effect: UNLISTEN, SET ROLE NONE …
 )
 
@@ -113,6 +117,7 @@ type Local struct {
 	Name   string // of the setting, lower case; of the prepared statement as it is; "all"
 	Values []string
 	Local  bool // SET LOCAL
+	Cursor *Cursor
 }
 
 // ReadLocal reads SET, RESET, SHOW of a setting, DISCARD, DEALLOCATE; nil for any other statement.
@@ -149,7 +154,7 @@ func ReadLocal(t []token.Token) *Local {
 	case "unlisten":
 		return &Local{Verb: Ignore, Tag: "UNLISTEN"}
 	}
-	return nil
+	return readCursor(t)
 }
 
 func text(t []token.Token, i int) string {

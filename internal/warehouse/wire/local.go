@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
 
 	"sluice/internal/warehouse/gate"
 )
@@ -24,6 +25,14 @@ func (s *Session) runLocal(ctx context.Context, p *portal, describe bool) (suspe
 		err = s.discard(ctx, l.Name)
 	case gate.Deallocate:
 		err = s.deallocate(ctx, l)
+	case gate.Declare:
+		err = s.declare(ctx, p.stmt)
+	case gate.CloseCursor:
+		err = s.closeCursor(l.Name)
+	case gate.Fetch, gate.Move:
+		if rows, err = s.fetch(ctx, p, describe); err == nil {
+			return false, rows, s.complete(l.Tag + " " + strconv.FormatInt(rows, 10))
+		}
 	case gate.Ignore:
 	}
 	if err != nil {

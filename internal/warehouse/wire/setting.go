@@ -366,6 +366,9 @@ var textType = duck.Scalar(duck.Varchar)
 
 // resolveLocal describes a statement that the server answers itself.
 func (s *Session) resolveLocal(p *prepared) error {
+	if p.local.Verb == gate.Fetch {
+		return s.resolveFetch(p)
+	}
 	if p.local.Verb != gate.Show {
 		return nil
 	}

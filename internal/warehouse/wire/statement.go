@@ -73,6 +73,9 @@ func (s *Session) classify(p *prepared) error {
 		return nil
 	}
 	if p.local = gate.ReadLocal(p.tokens); p.local != nil {
+		if p.local.Verb == gate.Declare {
+			return gate.Check(s.who, p.local.Cursor.Query)
+		}
 		return nil
 	}
 	return gate.Check(s.who, p.tokens)
