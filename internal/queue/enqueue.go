@@ -71,9 +71,7 @@ func (r *EnqueueRequest) check() error {
 	for i := range r.Batches {
 		b := &r.Batches[i]
 		switch b.UpstreamState {
-		case "":
-			b.UpstreamState = sluice.UpstreamNone
-		case sluice.UpstreamNone, sluice.UpstreamWaiting, sluice.UpstreamSucceeded, sluice.UpstreamFailed:
+		case "", sluice.UpstreamNone, sluice.UpstreamWaiting, sluice.UpstreamSucceeded, sluice.UpstreamFailed:
 		default:
 			return usage("batch %d: upstream_state %q is unknown", b.BatchIndex, b.UpstreamState)
 		}

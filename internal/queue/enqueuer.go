@@ -334,6 +334,12 @@ func (e *enqueuer) insert(ctx context.Context, n NewBatch) (EnqueueResult, error
 	if id == "" {
 		id = BatchID(e.stream.StreamID, e.req.RunID, n.BatchIndex)
 	}
+	if n.UpstreamState == "" { // a Delta table that is the authority must hold the batch first
+		n.UpstreamState = sluice.UpstreamNone
+		if e.stream.DeltaURI != "" && n.Path != "" {
+			n.UpstreamState = sluice.UpstreamWaiting
+		}
+	}
 	res := EnqueueResult{BatchID: id, BatchIndex: n.BatchIndex, Result: Accepted}
 	state, reason := sluice.Queued, ""
 	if e.covered[n.BatchIndex] {

@@ -21,6 +21,7 @@ const (
 	sweepTTL       = 60 * time.Second
 	sliceRows      = 1000
 	slicesPerSweep = 50
+	sweepTimeout   = 30 * time.Second // of each part
 	headsPerPage   = 500
 )
 
@@ -37,15 +38,27 @@ func (s *Store) Sweep(ctx context.Context, owner string) (SweepReport, error) {
 	if err != nil || !report.Ran {
 		return report, err
 	}
-	if err := s.sweepSupersede(ctx, &report); err != nil {
-		return report, fmt.Errorf("sweep supersedes: %w", err)
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, *SweepReport) error
+	}{
+		{"supersedes", s.sweepSupersede}, {"heads", s.sweepHeads}, {"batches", s.sweepBatches}, {"old rows", s.sweepOld},
+	} {
+		if err := timed(ctx, part.run, &report); err != nil {
+			return report, fmt.Errorf("sweep %s: %w", part.name, err)
+		}
 	}
-	if err := s.sweepHeads(ctx, &report); err != nil {
-		return report, fmt.Errorf("sweep heads: %w", err)
-	}
-	if err := s.sweepBatches(ctx, &report); err != nil {
-		return report, fmt.Errorf("sweep batches: %w", err)
-	}
+	return report, nil
+}
+
+func timed(ctx context.Context, run func(context.Context, *SweepReport) error, report *SweepReport) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	return run(ctx, report)
+}
+
+// sweepOld removes what is past its retention in the smaller tables.
+func (s *Store) sweepOld(ctx context.Context, report *SweepReport) error {
 	for _, old := range []struct {
 		query string
 		age   time.Duration
@@ -62,11 +75,11 @@ func (s *Store) Sweep(ctx context.Context, owner string) (SweepReport, error) {
 		}
 		n, err := statedb.Exec(ctx, s.db, queries.Get(old.query), args)
 		if err != nil {
-			return report, fmt.Errorf("sweep old rows: %w", err)
+			return err
 		}
 		report.RowsRemoved += n
 	}
-	return report, nil
+	return nil
 }
 
 // sweepHeads compares each stored head with what it should be. The look is without locks; only a difference takes them.

@@ -62,7 +62,7 @@ type NewBatch struct {
 	RowCount      *int64
 	IsFinal       bool
 	IsResume      bool
-	UpstreamState sluice.UpstreamState // empty: none
+	UpstreamState sluice.UpstreamState // empty: waiting if the stream has a Delta table, else none
 	TotalBatches  *int64               // on a final row
 	TotalRows     *int64
 }

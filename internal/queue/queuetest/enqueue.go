@@ -227,6 +227,17 @@ var enqueueCases = map[string]func(t *testing.T, open Open){
 		e.Refused(e.Queue.Upstream(e.ctx(), "00000000-0000-4000-8000-00000000000f", sluice.UpstreamFailed), "SLUICE-LOAD-NO-BATCH")
 		e.ClaimOne("a")
 	}),
+	"upstream of a stream with a Delta table is waiting unless said otherwise": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", 4)
+		id := e.AddStream(org, team, sluice.FullRefresh, "s3://d/t")
+		res := e.Enqueue(id, "r1", B(0, func(b *queue.NewBatch) { b.UpstreamState = "" }), B(1))
+		for i, want := range []sluice.UpstreamState{sluice.UpstreamWaiting, sluice.UpstreamNone} {
+			if b, _, err := e.Queue.Batch(e.ctx(), res[i].BatchID); err != nil || b.UpstreamState != want {
+				e.t.Fatalf("%+v, %v", b, err)
+			}
+		}
+		e.NoClaim()
+	}),
 	"upstream failed for the second of three": solo(func(e *Env) {
 		id := e.One(sluice.Append)
 		res := e.Enqueue(id, "r1", B(0, Waiting), B(1, Waiting), B(2, Waiting, Final))

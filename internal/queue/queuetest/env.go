@@ -105,9 +105,9 @@ func (e *Env) One(sync sluice.SyncType) sluice.StreamID {
 	return e.AddStream(org, team, sync, "")
 }
 
-// B is a data row.
+// B is a data row of a stream without an authoritative store.
 func B(index int64, mods ...func(*queue.NewBatch)) queue.NewBatch {
-	b := queue.NewBatch{BatchIndex: index, Path: fmt.Sprintf("s3://x/%d.parquet", index)}
+	b := queue.NewBatch{BatchIndex: index, Path: fmt.Sprintf("s3://x/%d.parquet", index), UpstreamState: sluice.UpstreamNone}
 	for _, m := range mods {
 		m(&b)
 	}

@@ -30,3 +30,16 @@ SELECT count(*) FROM batch b WHERE b.load_state <> (
 
 -- name: SpoilHead
 UPDATE stream_lease SET ready_at = NULL, blocked_by = 'spoilt' WHERE stream_id = :stream_id;
+
+-- Ended runs with open batches; runs that should have ended; halted runs with nothing in quarantine; and batches that
+-- were applied although a lower one of their run was neither applied, nor covered, nor given up.
+-- name: RunsAmiss
+SELECT count(*) FROM run r WHERE
+  (r.ended_at IS NOT NULL AND EXISTS (SELECT 1 FROM batch b WHERE b.stream_id = r.stream_id AND b.run_id = r.run_id
+      AND b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')))
+  OR (r.state = 'sealed' AND (r.sealed_by = 'newer' OR r.next_index > r.final_index) AND NOT EXISTS (
+      SELECT 1 FROM batch b WHERE b.stream_id = r.stream_id AND b.run_id = r.run_id
+      AND b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')))
+  OR (r.state = 'halted' AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.stream_id = r.stream_id AND q.run_id = r.run_id AND q.state = 'open'))
+  OR (SELECT count(*) FROM batch b WHERE b.stream_id = r.stream_id AND b.run_id = r.run_id AND b.batch_index < r.next_index
+      AND (b.load_state = 'succeeded' OR b.load_reason = 'discarded')) <> r.next_index AND NOT r.discarded;

@@ -191,7 +191,9 @@ var togetherCases = map[string]func(t *testing.T, open Open){
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
-		m := &model{e: e, leases: map[string]sluice.Lease{}}
+		m := &model{
+			e: e, leases: map[string]sluice.Lease{}, ended: map[sluice.BatchID]sluice.LoadState{}, applied: map[sluice.StreamID][2]int64{},
+		}
 		for _, sync := range []sluice.SyncType{sluice.FullRefresh, sluice.Incremental, sluice.Append} {
 			m.streams = append(m.streams, e.AddStream(org, team, sync, ""))
 		}
@@ -199,6 +201,9 @@ var togetherCases = map[string]func(t *testing.T, open Open){
 			what := m.step(r)
 			if wrong, err := e.Queue.HeadsRight(e.ctx()); err != nil || len(wrong) > 0 {
 				t.Fatalf("seed %d, step %d, after %s: wrong heads %v, %v: %s", seed, step, what, wrong, err, e.blocked())
+			}
+			if wrong := m.check(); wrong != "" {
+				t.Fatalf("seed %d, step %d, after %s: %s", seed, step, what, wrong)
 			}
 		}
 		rep, err := e.Queue.Sweep(e.ctx(), "s")
@@ -221,6 +226,33 @@ type model struct {
 	leases  map[string]sluice.Lease
 	batches []sluice.BatchID
 	runs    int
+	ended   map[sluice.BatchID]sluice.LoadState
+	applied map[sluice.StreamID][2]int64 // run seq and index of the last applied batch
+	wrong   string
+}
+
+// check looks at what must hold after every step: what is terminal stays as it is, batches are applied in the order of
+// their streams, and runs agree with their batches.
+func (m *model) check() string {
+	e := m.e
+	for _, id := range m.streams {
+		all, _, err := e.Queue.Batches(e.ctx(), queue.Filter{StreamID: id, Limit: 1000})
+		e.must(err)
+		for _, b := range all {
+			if before, ok := m.ended[b.BatchID]; ok && before != b.LoadState {
+				return fmt.Sprintf("batch %d of run %s was %s and is %s", b.BatchIndex, b.RunID, before, b.LoadState)
+			}
+			if !b.LoadState.Open() {
+				m.ended[b.BatchID] = b.LoadState
+			}
+		}
+	}
+	n, _, err := statedb.One(e.ctx(), e.DB, sql("RunsAmiss"), nil, statedb.Value[int64])
+	e.must(err)
+	if n > 0 {
+		return fmt.Sprintf("%d runs do not agree with their batches", n)
+	}
+	return m.wrong
 }
 
 func (m *model) ok(err error) bool {
@@ -319,6 +351,12 @@ func (m *model) work(r *rand.Rand, owner string) string {
 		m.ok(second(e.Queue.Quarantine(e.ctx(), l, Fails(w.Batch.BatchID, true, 0))))
 		return "quarantine"
 	}
-	m.ok(e.Queue.Succeed(e.ctx(), l, e.applied(w)))
+	if m.ok(e.Queue.Succeed(e.ctx(), l, e.applied(w))) {
+		now, last := [2]int64{w.Batch.RunSeq, w.Batch.BatchIndex}, m.applied[l.StreamID]
+		if now[0] < last[0] || now[0] == last[0] && now[1] <= last[1] {
+			m.wrong = fmt.Sprintf("run %d batch %d was applied after run %d batch %d", now[0], now[1], last[0], last[1])
+		}
+		m.applied[l.StreamID] = now
+	}
 	return "succeed"
 }

@@ -154,7 +154,7 @@ CREATE TABLE batch_inbox (
     row_count      bigint,
     is_final       boolean NOT NULL DEFAULT false,
     is_resume      boolean NOT NULL DEFAULT false,
-    upstream_state text NOT NULL DEFAULT 'none',
+    upstream_state text,
     total_batches  bigint,
     total_rows     bigint,
     result         text CHECK (result IN ('accepted', 'duplicate', 'refused')),
