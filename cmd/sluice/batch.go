@@ -41,9 +41,9 @@ func runBatchList(ctx context.Context, s *server, o listOptions, out *output) er
 	return out.result(api.Batches{Batches: batches}, func() {
 		var rows [][]string
 		for _, b := range batches {
-			rows = append(rows, []string{string(b.BatchID), string(b.RunID), fmt.Sprint(b.BatchIndex), string(b.LoadState), string(b.Op), fmt.Sprint(b.Attempt), why(b)})
+			rows = append(rows, []string{string(b.BatchID), string(b.RunID), fmt.Sprint(b.BatchIndex), string(b.LoadState), string(b.Op), why(b)})
 		}
-		out.table([]string{"BATCH", "RUN", "INDEX", "STATE", "OP", "ATTEMPT", "REASON"}, rows)
+		out.table([]string{"BATCH", "RUN", "INDEX", "STATE", "OP", "REASON"}, rows)
 	})
 }
 

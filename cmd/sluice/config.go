@@ -65,8 +65,8 @@ func runConfigShow(l *config.Loaded, out *output) error {
 	return out.result(configShowJSON{l.File, settings}, func() {
 		var rows [][]string
 		for _, s := range settings {
-			rows = append(rows, []string{s.Key, s.Value, s.Source})
+			rows = append(rows, []string{s.Key, s.Source, s.Value})
 		}
-		out.table([]string{"KEY", "VALUE", "SOURCE"}, rows)
+		out.table([]string{"KEY", "SOURCE", "VALUE"}, rows)
 	})
 }

@@ -87,7 +87,8 @@ func (o *output) fail(err error) {
 	}
 }
 
-// table prints rows under a head; columns are as wide as needed, and the widest are cut so that a line fits.
+// table prints rows under a head; columns are as wide as needed. If a line does not fit, first the last column is cut, which
+// has the longest text, then the widest.
 func (o *output) table(head []string, rows [][]string) {
 	widths := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
@@ -108,20 +109,28 @@ func (o *output) table(head []string, rows [][]string) {
 	}
 }
 
-// fit narrows the widest columns until a line has at most width characters.
+// leastLast is what the last column keeps before others are cut.
+const leastLast = 12
+
+// fit narrows columns until a line has at most width characters.
 func fit(widths []int) {
+	last := len(widths) - 1
 	for {
-		sum, widest := 2*(len(widths)-1), 0
+		sum, widest := 2*last, 0
 		for i, w := range widths {
 			sum += w
 			if w > widths[widest] {
 				widest = i
 			}
 		}
-		if sum <= width || widths[widest] <= 8 {
+		switch {
+		case sum <= width || widths[widest] <= 8:
 			return
+		case widths[last] > leastLast:
+			widths[last]--
+		default:
+			widths[widest]--
 		}
-		widths[widest]--
 	}
 }
 

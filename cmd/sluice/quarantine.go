@@ -50,9 +50,9 @@ func runQuarantineList(ctx context.Context, s *server, o listOptions, out *outpu
 	return out.result(api.Quarantine{Quarantine: found}, func() {
 		var rows [][]string
 		for _, r := range found {
-			rows = append(rows, []string{string(r.BatchID), string(r.Code), r.State, fmt.Sprint(r.Attempts), stamp(&r.OpenedAt), r.Message})
+			rows = append(rows, []string{string(r.BatchID), string(r.Code), r.State, r.Message})
 		}
-		out.table([]string{"BATCH", "CODE", "STATE", "ATTEMPTS", "OPENED", "MESSAGE"}, rows)
+		out.table([]string{"BATCH", "CODE", "STATE", "MESSAGE"}, rows)
 	})
 }
 

@@ -49,6 +49,7 @@ func newRoot(out *output) *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
 	cobra.EnableCommandSorting = false // the order of the list below is the order of use
 	root.SetOut(out.w)
 	root.SetErr(out.errw)

@@ -167,9 +167,9 @@ func runStreamList(ctx context.Context, s *server, org string, team int64, most 
 	return out.result(api.Streams{Streams: streams}, func() {
 		var rows [][]string
 		for _, x := range streams {
-			rows = append(rows, []string{string(x.StreamID), string(x.Org), streamName(x), string(x.SyncType), string(x.Lifecycle), target(x)})
+			rows = append(rows, []string{string(x.Org), streamName(x), string(x.SyncType), string(x.Lifecycle), target(x)})
 		}
-		out.table([]string{"STREAM", "ORG", "NAME", "SYNC TYPE", "LIFECYCLE", "TABLE"}, rows)
+		out.table([]string{"ORG", "STREAM", "SYNC TYPE", "LIFECYCLE", "TABLE"}, rows)
 	})
 }
 
@@ -236,10 +236,10 @@ func runStreamBind(ctx context.Context, s *server, org, ref, table string, dry b
 	return out.result(b, func() {
 		verb := "is bound to"
 		switch {
-		case dry && b.Bound:
-			verb = "would be bound to"
-		case !b.Bound:
+		case x.TargetTable != "":
 			verb = "was bound before, to"
+		case dry:
+			verb = "would be bound to"
 		}
 		out.line("stream %s %s %s.%s", x.StreamID, verb, b.TargetSchema, b.TargetTable)
 	})
