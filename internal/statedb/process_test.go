@@ -2,6 +2,8 @@ package statedb_test
 
 import (
 	"bufio"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,38 +15,40 @@ import (
 	"sluice/internal/testkit/pg"
 )
 
-// TestOtherProcess is not a test of its own: it is what TestProcessesShareOneFile runs in processes of their own.
-func TestOtherProcess(t *testing.T) {
-	path := os.Getenv("STATEDB_TEST_PATH")
-	if path == "" {
-		t.Skip("only as a child of TestProcessesShareOneFile")
-	}
-	rounds, err := strconv.Atoi(os.Getenv("STATEDB_TEST_ROUNDS"))
+// childEnv makes this binary a child of TestProcessesShareOneFile: it increments a row of the file so many times.
+const (
+	childEnv  = "STATEDB_TEST_PATH"
+	roundsEnv = "STATEDB_TEST_ROUNDS"
+)
+
+func child(ctx context.Context, path string) error {
+	rounds, err := strconv.Atoi(os.Getenv(roundsEnv))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	db, err := statedb.Open(t.Context(), path)
+	db, err := statedb.Open(ctx, path)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer db.Close()
 	for i := range rounds {
-		if err := increment(t, db); err != nil {
-			t.Fatal(err)
+		if err := increment(ctx, db); err != nil {
+			return err
 		}
 		if i == 5 {
-			os.Stdout.WriteString("working\n")
+			fmt.Println("working")
 		}
 	}
+	return nil
 }
 
-func increment(t *testing.T, db *statedb.DB) error {
-	return db.Tx(t.Context(), func(tx *statedb.Tx) error {
-		n, _, err := statedb.One(t.Context(), tx, set.Get("ReadLocked"), nil, statedb.Value[int64])
+func increment(ctx context.Context, db *statedb.DB) error {
+	return db.Tx(ctx, func(tx *statedb.Tx) error {
+		n, _, err := statedb.One(ctx, tx, set.Get("ReadLocked"), nil, statedb.Value[int64])
 		if err != nil {
 			return err
 		}
-		_, err = statedb.Exec(t.Context(), tx, set.Get("Write"), statedb.Args{"n": n + 1})
+		_, err = statedb.Exec(ctx, tx, set.Get("Write"), statedb.Args{"n": n + 1})
 		return err
 	})
 }
@@ -64,8 +68,8 @@ func TestProcessesShareOneFile(t *testing.T) {
 		}
 	}
 	start := func(rounds int) (*exec.Cmd, *bufio.Scanner) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOtherProcess$", "-test.v")
-		cmd.Env = append(os.Environ(), "STATEDB_TEST_PATH="+path, "STATEDB_TEST_ROUNDS="+strconv.Itoa(rounds))
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"="+path, roundsEnv+"="+strconv.Itoa(rounds))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +105,7 @@ func TestProcessesShareOneFile(t *testing.T) {
 	if err != nil || before < int64(len(others)*rounds)+6 {
 		t.Fatalf("%d increments survived, %v", before, err)
 	}
-	if err := increment(t, db); err != nil {
+	if err := increment(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,13 +131,13 @@ func TestServerComesBack(t *testing.T) {
 	heard := db.Listen(t.Context())
 	<-heard
 	s.Kill()
-	if err := increment(t, db); sluice.CodeOf(err) != "SLUICE-STATE-AWAY" {
+	if err := increment(t.Context(), db); sluice.CodeOf(err) != "SLUICE-STATE-AWAY" {
 		t.Fatalf("without a server: %v", err)
 	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if err := increment(t, db); err != nil {
+	if err := increment(t.Context(), db); err != nil {
 		t.Fatalf("after its return: %v", err)
 	}
 	if got := <-heard; got != "" { // it listens again, and says that it may have missed something

@@ -17,6 +17,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		if err := child(context.Background(), path); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code := m.Run()
 	pg.Shutdown()
 	if code == 0 {
