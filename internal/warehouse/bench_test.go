@@ -83,11 +83,12 @@ func BenchmarkStream(b *testing.B) {
 		}
 	})
 	b.Run("process", func(b *testing.B) {
-		for b.Loop() {
+		scan := func() {
 			rows, err := m.db.QueryContext(b.Context(), "SELECT i, s, f FROM lake.t")
 			if err != nil {
 				b.Fatal(err)
 			}
+			defer func() { _ = rows.Close() }()
 			var i int64
 			var s string
 			var f float64
@@ -99,7 +100,9 @@ func BenchmarkStream(b *testing.B) {
 			if rows.Err() != nil {
 				b.Fatal(rows.Err())
 			}
-			_ = rows.Close()
+		}
+		for b.Loop() {
+			scan()
 		}
 	})
 }

@@ -52,8 +52,10 @@ func New(cfg Config, engine Engine, authenticator auth.Authenticator, log *slog.
 }
 
 // Listen opens the port. From here on clients can connect; they are answered once Run has begun.
-func (s *Server) Listen() error {
-	l, err := net.Listen("tcp", s.cfg.Listen)
+func (s *Server) Listen() error { return s.listen(context.Background()) }
+
+func (s *Server) listen(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen)
 	if err != nil {
 		return sluice.E("SLUICE-WAREHOUSE-LISTEN", "listen for warehouse clients on "+s.cfg.Listen, reason(err),
 			"stop what uses the port, or choose another with warehouse.listen", err)
@@ -87,7 +89,7 @@ func (s *Server) Addr() net.Addr {
 // grace period; the rest is told 57P01. It returns nil after a clean end.
 func (s *Server) Run(ctx context.Context) error {
 	if s.Addr() == nil {
-		if err := s.Listen(); err != nil {
+		if err := s.listen(ctx); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func Setup(lake, database, user string) []string {
 			FROM pg_catalog.pg_class c WHERE relnamespace IN (SELECT oid FROM pg_namespace) AND relkind IN ('r', 'v')`,
 		pgTypeView(),
 		`CREATE OR REPLACE TEMP VIEW pg_attribute AS
-			SELECT table_oid AS attrelid, column_name AS attname, `+typeOID("data_type")+` AS atttypid, -1 AS attstattarget, -1::SMALLINT AS attlen,
+			SELECT table_oid AS attrelid, column_name AS attname, `+typeOID()+` AS atttypid, -1 AS attstattarget, -1::SMALLINT AS attlen,
 				column_index::SMALLINT AS attnum, 0 AS attndims, -1 AS attcacheoff,
 				CASE WHEN starts_with(data_type, 'DECIMAL') AND NOT ends_with(data_type, ']') THEN numeric_precision * 65536 + numeric_scale + 4 ELSE -1 END::INTEGER AS atttypmod,
 				false AS attbyval, 'i' AS attalign, 'x' AS attstorage, '' AS attcompression, NOT is_nullable AS attnotnull, column_default IS NOT NULL AS atthasdef,
@@ -59,8 +59,8 @@ func Setup(lake, database, user string) []string {
 		`CREATE OR REPLACE TEMP VIEW pg_am AS SELECT 2::BIGINT AS oid, 'heap' AS amname, 'heap_tableam_handler' AS amhandler, 't' AS amtype`,
 		`CREATE OR REPLACE TEMP VIEW "information_schema.tables" AS SELECT `+d+` AS table_catalog, * EXCLUDE (table_catalog) FROM (`+own("tables", "table")+`)`,
 		`CREATE OR REPLACE TEMP VIEW "information_schema.columns" AS SELECT `+d+` AS table_catalog, * EXCLUDE (table_catalog) REPLACE (
-			CASE WHEN ends_with(data_type, ']') THEN 'ARRAY' ELSE format_type(`+typeOID("data_type")+`, NULL) END AS data_type,
-			(SELECT min(typname) FROM pg_type WHERE oid = `+typeOID("data_type")+`) AS udt_name) FROM (`+own("columns", "table")+`)`,
+			CASE WHEN ends_with(data_type, ']') THEN 'ARRAY' ELSE format_type(`+typeOID()+`, NULL) END AS data_type,
+			(SELECT min(typname) FROM pg_type WHERE oid = `+typeOID()+`) AS udt_name) FROM (`+own("columns", "table")+`)`,
 		`CREATE OR REPLACE TEMP VIEW "information_schema.views" AS SELECT `+d+` AS table_catalog, * EXCLUDE (table_catalog) FROM (
 			SELECT database_name AS table_catalog, schema_name AS table_schema, view_name AS table_name, sql AS view_definition, 'NONE' AS check_option,
 				'NO' AS is_updatable FROM duckdb_views() WHERE database_name = `+l+` AND NOT internal AND NOT `+hide("schema_name")+`)`,

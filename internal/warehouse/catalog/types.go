@@ -61,8 +61,8 @@ var pgTypes = []pgType{
 	{"", 2249, 2287, "record", "record", -1, 'P'},
 }
 
-// typeOID is an SQL expression for the OID of the engine type that column holds the name of.
-func typeOID(column string) string {
+// typeOID is an SQL expression for the OID of the engine type whose name stands in the column data_type.
+func typeOID() string {
 	var scalars, arrays strings.Builder
 	for _, t := range pgTypes {
 		if t.engine != "" {
@@ -70,7 +70,7 @@ func typeOID(column string) string {
 			fmt.Fprintf(&arrays, " WHEN '%s[]' THEN %d", t.engine, t.array)
 		}
 	}
-	plain := `regexp_replace(regexp_replace(` + column + `, '^(DECIMAL|ENUM)\(.*\)', '\1'), '\[\d*\]$', '[]')`
+	plain := `regexp_replace(regexp_replace(data_type, '^(DECIMAL|ENUM)\(.*\)', '\1'), '\[\d*\]$', '[]')`
 	return "(CASE " + plain + scalars.String() + arrays.String() + " ELSE 3802 END)::BIGINT"
 }
 

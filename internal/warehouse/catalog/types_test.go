@@ -46,7 +46,7 @@ func TestTypesAreThoseOfResults(t *testing.T) {
 		}
 		want, _, _ := value.Describe(s.Columns()[0].Type)
 		s.Close()
-		got, err := conn.Text(t.Context(), "SELECT "+typeOID("data_type")+"::VARCHAR FROM duckdb_columns() WHERE table_name = 't'")
+		got, err := conn.Text(t.Context(), "SELECT "+typeOID()+"::VARCHAR FROM duckdb_columns() WHERE table_name = 't'")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,14 +76,6 @@ var service = set(
 	"last_committed_snapshot", "current_snapshot", "add_data_files", "duckdb_settings",
 )
 
-// maintenance is what a maintainer may use besides.
-var maintenance = set(
-	"ducklake_merge_adjacent_files", "ducklake_rewrite_data_files", "ducklake_expire_snapshots", "ducklake_cleanup_old_files",
-	"ducklake_delete_orphaned_files", "ducklake_flush_inlined_data", "ducklake_table_info", "ducklake_list_files",
-	"merge_adjacent_files", "rewrite_data_files", "expire_snapshots", "cleanup_old_files", "delete_orphaned_files",
-	"flush_inlined_data", "checkpoint",
-)
-
 // serviceVerbs are what the services may send besides the tenants' verbs.
 var serviceVerbs = set("copy", "call", "use", "checkpoint", "vacuum")
 

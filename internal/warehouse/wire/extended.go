@@ -210,13 +210,13 @@ func (s *Session) execute(ctx context.Context, m *pgproto3.Execute) (err error) 
 	}
 	// One statement and its Sync run on their own; more until Sync are one transaction.
 	if s.tx.now == txIdle && !s.single && len(po.stmt.tokens) > 0 && po.stmt.control == nil && po.stmt.local == nil {
-		if err := s.begin(true); err != nil {
+		if err := s.begin(ctx, true); err != nil {
 			return err
 		}
 	}
 	start, rows := time.Now(), int64(0)
 	defer func() { s.logQuery(po.stmt.tokens, start, rows, err) }()
-	_, rows, err = s.run(ctx, po, int(m.MaxRows), false)
+	rows, err = s.run(ctx, po, int(m.MaxRows), false)
 	return err
 }
 

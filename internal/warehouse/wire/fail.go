@@ -34,8 +34,8 @@ func (s *Session) engineError(ctx context.Context, err error) error {
 }
 
 // fail sends an error of a statement, and ends the transaction that it happened in.
-func (s *Session) fail(err error) error {
-	s.abort()
+func (s *Session) fail(ctx context.Context, err error) error {
+	s.abort(ctx)
 	e := sqlstate.From(err)
 	s.log.Debug("statement failed", "sqlstate", e.Code)
 	return s.io.send(errorResponse("ERROR", e))
@@ -48,9 +48,9 @@ func errorResponse(severity string, e *sqlstate.Error) *pgproto3.ErrorResponse {
 	}
 }
 
-// notice sends something that is not an error.
-func (s *Session) notice(severity, code, message string) error {
-	return s.io.send(&pgproto3.NoticeResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: message})
+// warn sends something that is not an error.
+func (s *Session) warn(code, message string) error {
+	return s.io.send(&pgproto3.NoticeResponse{Severity: "WARNING", SeverityUnlocalized: "WARNING", Code: code, Message: message})
 }
 
 // connectError tells a client why its warehouse cannot be reached; all but an unknown org may pass.

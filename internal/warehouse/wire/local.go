@@ -11,7 +11,7 @@ import (
 )
 
 // runLocal answers SET, SHOW and the like.
-func (s *Session) runLocal(ctx context.Context, p *portal, describe bool) (suspended bool, rows int64, err error) {
+func (s *Session) runLocal(ctx context.Context, p *portal, describe bool) (rows int64, err error) {
 	l := p.stmt.local
 	p.done = true
 	switch l.Verb {
@@ -31,19 +31,19 @@ func (s *Session) runLocal(ctx context.Context, p *portal, describe bool) (suspe
 		err = s.closeCursor(l.Name)
 	case gate.Fetch, gate.Move:
 		if rows, err = s.fetch(ctx, p, describe); err == nil {
-			return false, rows, s.complete(l.Tag + " " + strconv.FormatInt(rows, 10))
+			return rows, s.complete(l.Tag + " " + strconv.FormatInt(rows, 10))
 		}
 	case gate.Ignore:
 	}
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
-	return false, 0, s.complete(l.Tag)
+	return 0, s.complete(l.Tag)
 }
 
 func (s *Session) set(ctx context.Context, l *gate.Local) error {
 	if l.Local && s.tx.now == txIdle {
-		return s.notice("WARNING", "25P01", "SET LOCAL can only be used in transaction blocks")
+		return s.warn("25P01", "SET LOCAL can only be used in transaction blocks")
 	}
 	before := s.vars.values[l.Name]
 	if err := s.assign(ctx, l.Name, l.Values); err != nil {
@@ -100,7 +100,7 @@ func (s *Session) deallocate(ctx context.Context, l *gate.Local) error {
 	return s.engineError(ctx, s.db.Exec(ctx, "DEALLOCATE "+quote(l.Name)))
 }
 
-func (s *Session) runShow(p *portal, describe bool) (bool, int64, error) {
+func (s *Session) runShow(p *portal, describe bool) (int64, error) {
 	name := p.stmt.local.Name
 	rows := [][]string{{s.vars.values[name]}}
 	if name == "all" {
@@ -111,13 +111,13 @@ func (s *Session) runShow(p *portal, describe bool) (bool, int64, error) {
 	}
 	if describe {
 		if err := s.io.send(rowDescription(p.stmt.columns, p.formats)); err != nil {
-			return false, 0, err
+			return 0, err
 		}
 	}
 	for _, r := range rows {
 		s.io.out = appendTextRow(s.io.out, r)
 	}
-	return false, int64(len(rows)), s.complete("SHOW")
+	return int64(len(rows)), s.complete("SHOW")
 }
 
 // appendTextRow appends a DataRow of texts; text is the same in both formats.
@@ -145,7 +145,7 @@ func (t *transaction) remember(name, before string, local bool) {
 }
 
 // takeBack undoes settings at the end of a transaction: all of them after a rollback, those of SET LOCAL after a commit.
-func (s *Session) takeBack(changes []change, committed bool) {
+func (s *Session) takeBack(ctx context.Context, changes []change, committed bool) {
 	for _, c := range slices.Backward(changes) {
 		if committed && !c.local {
 			continue
@@ -153,7 +153,7 @@ func (s *Session) takeBack(changes []change, committed bool) {
 		if _, ok := rules[c.name]; !ok {
 			continue
 		}
-		if err := s.assign(context.Background(), c.name, pathOr(c.name, c.before)); err != nil {
+		if err := s.assign(context.WithoutCancel(ctx), c.name, pathOr(c.name, c.before)); err != nil {
 			s.log.Warn("setting could not be taken back", "setting", c.name, "error", err.Error())
 		}
 	}

@@ -246,47 +246,47 @@ func (s *Session) rows(ctx context.Context, p *portal, limit int) (n int64, done
 
 // run executes a portal up to limit rows and answers with rows and a command tag, or PortalSuspended. With describe it
 // sends the RowDescription first.
-func (s *Session) run(ctx context.Context, p *portal, limit int, describe bool) (suspended bool, rows int64, err error) {
+func (s *Session) run(ctx context.Context, p *portal, limit int, describe bool) (rows int64, err error) {
 	st := p.stmt
 	switch {
 	case len(st.tokens) == 0:
-		return false, 0, s.io.send(&pgproto3.EmptyQueryResponse{})
+		return 0, s.io.send(&pgproto3.EmptyQueryResponse{})
 	case st.control != nil:
-		tag, err := s.control(*st.control)
+		tag, err := s.control(ctx, *st.control)
 		if err != nil {
-			return false, 0, err
+			return 0, err
 		}
-		return false, 0, s.complete(tag)
+		return 0, s.complete(tag)
 	case st.local != nil:
 		return s.runLocal(ctx, p, describe)
 	}
 	if !p.started {
 		if err := s.mayRun(st); err != nil {
-			return false, 0, err
+			return 0, err
 		}
 		p.started = true
 		if err := s.start(ctx, p); err != nil {
-			return false, 0, err
+			return 0, err
 		}
 		if describe && st.rows {
 			if err := s.io.send(rowDescription(st.columns, p.formats)); err != nil {
-				return false, 0, err
+				return 0, err
 			}
 		}
 	}
 	if !st.rows {
-		return false, 0, s.finish(ctx, p)
+		return 0, s.finish(ctx, p)
 	}
 	n, done, err := s.rows(ctx, p, limit)
 	if err != nil {
-		return false, n, err
+		return n, err
 	}
 	if !done {
 		s.pinned = p
 		if p.result == nil {
 			s.pinned = nil
 		}
-		return true, n, s.io.send(&pgproto3.PortalSuspended{})
+		return n, s.io.send(&pgproto3.PortalSuspended{})
 	}
 	if s.pinned == p {
 		s.pinned = nil
@@ -296,7 +296,7 @@ func (s *Session) run(ctx context.Context, p *portal, limit int, describe bool) 
 		p.result = nil
 	}
 	p.done = true
-	return false, n, s.complete(rowTag(st, n))
+	return n, s.complete(rowTag(st, n))
 }
 
 // mayRun checks what depends on the transaction.

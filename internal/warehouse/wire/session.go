@@ -120,13 +120,14 @@ type Hooks struct {
 // Run serves the client until it leaves or ctx is over; then a running statement is interrupted. It closes the network
 // connection.
 func (s *Session) Run(ctx context.Context, hooks Hooks) {
-	s.life, s.kill = context.WithCancelCause(ctx)
-	defer s.kill(nil)
+	life, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	s.life, s.kill = life, kill
 	defer func() { _ = s.io.nc.Close() }()
 	// Whatever ends the session's life also ends a wait for the client's next message.
-	stop := context.AfterFunc(s.life, func() { _ = s.nc.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(life, func() { _ = s.nc.SetReadDeadline(time.Now()) })
 	defer stop()
-	release, err := s.open(hooks)
+	release, err := s.open(life, hooks)
 	if release != nil {
 		defer release()
 	}
@@ -134,7 +135,7 @@ func (s *Session) Run(ctx context.Context, hooks Hooks) {
 		defer s.close()
 	}
 	if err == nil {
-		err = s.loop()
+		err = s.loop(life)
 	}
 	s.farewell(err)
 }
@@ -177,12 +178,12 @@ func isNetwork(err error) bool {
 }
 
 // open does everything up to the first ReadyForQuery.
-func (s *Session) open(hooks Hooks) (release func(), err error) {
-	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.LoginTimeout, errLogin)
+func (s *Session) open(life context.Context, hooks Hooks) (release func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(life, s.cfg.LoginTimeout, errLogin)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = s.nc.SetReadDeadline(time.Now()) })
 	defer func() {
-		if !stop() && err != nil && s.life.Err() == nil && isNetwork(err) {
+		if !stop() && err != nil && life.Err() == nil && isNetwork(err) {
 			err = errLogin
 		}
 	}()
@@ -271,7 +272,7 @@ func (s *Session) ready() error {
 }
 
 // loop reads and handles messages until the session ends.
-func (s *Session) loop() error {
+func (s *Session) loop(ctx context.Context) error {
 	for {
 		if err := s.await(); err != nil {
 			return err
@@ -280,7 +281,7 @@ func (s *Session) loop() error {
 		if err != nil {
 			return err
 		}
-		if err := s.handle(msg); err != nil {
+		if err := s.handle(ctx, msg); err != nil {
 			return err
 		}
 		if s.life.Err() != nil {
@@ -337,16 +338,16 @@ func (s *Session) show(state string) {
 }
 
 // handle answers one message. An error ends the session; errors of statements are sent and are none here.
-func (s *Session) handle(msg pgproto3.FrontendMessage) error {
+func (s *Session) handle(ctx context.Context, msg pgproto3.FrontendMessage) error {
 	switch m := msg.(type) {
 	case *pgproto3.Terminate:
 		return errOver
 	case *pgproto3.Sync:
 		s.skipping = false
-		return s.sync()
+		return s.sync(ctx)
 	case *pgproto3.Query:
 		s.skipping = false
-		return s.scope(func(ctx context.Context) error { return s.simple(ctx, m.String) })
+		return s.scope(ctx, func(ctx context.Context) error { return s.simple(ctx, m.String) })
 	case *pgproto3.CopyData, *pgproto3.CopyDone, *pgproto3.CopyFail:
 		return nil // what a client sends on after a COPY that was refused
 	}
@@ -354,7 +355,7 @@ func (s *Session) handle(msg pgproto3.FrontendMessage) error {
 		return nil
 	}
 	s.single = s.io.nextIs('S')
-	err := s.scope(func(ctx context.Context) error {
+	err := s.scope(ctx, func(ctx context.Context) error {
 		switch m := msg.(type) {
 		case *pgproto3.Parse:
 			return s.parse(ctx, m)
@@ -375,13 +376,13 @@ func (s *Session) handle(msg pgproto3.FrontendMessage) error {
 		return err
 	}
 	s.skipping = true
-	return s.fail(err)
+	return s.fail(ctx, err)
 }
 
 // scope runs the work of one message: it can be cancelled, it has the statement timeout, and a client that goes away ends
 // it.
-func (s *Session) scope(f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(s.life)
+func (s *Session) scope(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.mu.Lock()
 	s.cancel = cancel
@@ -400,12 +401,12 @@ func (s *Session) scope(f func(ctx context.Context) error) error {
 }
 
 // sync ends an extended message cycle, and with it the implicit transaction.
-func (s *Session) sync() error {
-	if err := s.endImplicit(); err != nil {
+func (s *Session) sync(ctx context.Context) error {
+	if err := s.endImplicit(ctx); err != nil {
 		if fatal(err) {
 			return err
 		}
-		if err := s.fail(err); err != nil {
+		if err := s.fail(ctx, err); err != nil {
 			return err
 		}
 	}

@@ -27,13 +27,13 @@ func (s *Session) simple(ctx context.Context, text string) error {
 		}
 	}
 	if err == nil {
-		err = s.endImplicit()
+		err = s.endImplicit(ctx)
 	}
 	if err != nil {
 		if fatal(err) {
 			return err
 		}
-		if err := s.fail(err); err != nil {
+		if err := s.fail(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Session) simpleOne(ctx context.Context, st token.Statement, several boo
 		return err
 	}
 	if several && s.tx.now == txIdle && !p.isControl() {
-		if err := s.begin(true); err != nil {
+		if err := s.begin(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Session) simpleOne(ctx context.Context, st token.Statement, several boo
 		po.formats = make([]int16, len(p.columns))
 	}
 	defer po.close()
-	_, rows, err = s.run(ctx, po, 0, true)
+	rows, err = s.run(ctx, po, 0, true)
 	return shift(err, st.Offset)
 }
 

@@ -52,8 +52,8 @@ func (t *transaction) state() string {
 }
 
 // begin starts a transaction in the engine. It is not interruptible: an interrupted one would leave the state unknown.
-func (s *Session) begin(implicit bool) error {
-	if err := s.db.Exec(context.Background(), "BEGIN TRANSACTION"); err != nil {
+func (s *Session) begin(ctx context.Context, implicit bool) error {
+	if err := s.db.Exec(context.WithoutCancel(ctx), "BEGIN TRANSACTION"); err != nil {
 		return s.conn.Check(err)
 	}
 	s.tx = transaction{now: txOpen, implicit: implicit, readOnly: s.vars.readOnly}
@@ -61,22 +61,22 @@ func (s *Session) begin(implicit bool) error {
 }
 
 // commit ends the engine's transaction. A COMMIT is never cancelled; whatever it answers, the transaction is over.
-func (s *Session) commit() error {
+func (s *Session) commit(ctx context.Context) error {
 	s.dropPortals()
 	changes := s.tx.changes
 	s.tx = transaction{}
-	err := s.db.Exec(context.Background(), "COMMIT")
+	err := s.db.Exec(context.WithoutCancel(ctx), "COMMIT")
 	if err != nil {
 		s.overlay = false
 		err = s.conn.Check(err)
-		_ = s.db.Exec(context.Background(), "ROLLBACK") // "no transaction is active" is the usual answer
+		_ = s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK") // "no transaction is active" is the usual answer
 	}
-	s.takeBack(changes, err == nil)
+	s.takeBack(ctx, changes, err == nil)
 	return err
 }
 
 // rollback ends the engine's transaction, if it has one.
-func (s *Session) rollback() error {
+func (s *Session) rollback(ctx context.Context) error {
 	had, changes := s.tx.now == txOpen, s.tx.changes
 	s.overlay = s.overlay && !s.tx.overlay
 	s.dropPortals()
@@ -84,19 +84,19 @@ func (s *Session) rollback() error {
 	if !had {
 		return nil
 	}
-	err := s.conn.Check(s.db.Exec(context.Background(), "ROLLBACK"))
-	s.takeBack(changes, false)
+	err := s.conn.Check(s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
+	s.takeBack(ctx, changes, false)
 	return err
 }
 
 // abort is called after any error: an open block is failed from now on, and the engine is rolled back at once, so that
 // it holds nothing while the client makes up its mind.
-func (s *Session) abort() {
+func (s *Session) abort(ctx context.Context) {
 	if s.tx.now != txOpen {
 		return
 	}
 	implicit := s.tx.implicit
-	if err := s.rollback(); err != nil {
+	if err := s.rollback(ctx); err != nil {
 		s.log.Warn("rollback after an error did not work", "error", err.Error())
 	}
 	if !implicit {
@@ -105,9 +105,9 @@ func (s *Session) abort() {
 }
 
 // endImplicit commits what the server began for a string or a pipeline; outside a block it also ends all portals.
-func (s *Session) endImplicit() error {
+func (s *Session) endImplicit(ctx context.Context) error {
 	if s.tx.now == txOpen && s.tx.implicit {
-		return s.commit()
+		return s.commit(ctx)
 	}
 	if s.tx.now == txIdle {
 		s.dropPortals()
@@ -124,49 +124,50 @@ func (s *Session) allowed(p *prepared) error {
 }
 
 // control runs BEGIN, COMMIT and the like and gives the command tag.
-func (s *Session) control(c gate.Control) (string, error) {
+func (s *Session) control(ctx context.Context, c gate.Control) (string, error) {
 	switch c.Verb {
 	case gate.Begin:
-		return s.controlBegin(c)
+		return s.controlBegin(ctx, c)
 	case gate.Commit:
 		if s.tx.now == txIdle {
-			return "COMMIT", s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress")
+			return "COMMIT", s.warn(sqlstate.NoActiveTransaction, "there is no transaction in progress")
 		}
 		if s.tx.now == txFailed {
-			return "ROLLBACK", s.chain(c, s.rollback())
+			return "ROLLBACK", s.chain(ctx, c, s.rollback(ctx))
 		}
 		if s.tx.implicit {
-			if err := s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress"); err != nil {
+			if err := s.warn(sqlstate.NoActiveTransaction, "there is no transaction in progress"); err != nil {
 				return "", err
 			}
 		}
-		return "COMMIT", s.chain(c, s.commit())
+		return "COMMIT", s.chain(ctx, c, s.commit(ctx))
 	case gate.Rollback:
 		if s.tx.now == txIdle {
-			return "ROLLBACK", s.notice("WARNING", sqlstate.NoActiveTransaction, "there is no transaction in progress")
+			return "ROLLBACK", s.warn(sqlstate.NoActiveTransaction, "there is no transaction in progress")
 		}
-		return "ROLLBACK", s.chain(c, s.rollback())
+		return "ROLLBACK", s.chain(ctx, c, s.rollback(ctx))
+	case gate.Savepoint:
 	}
 	return "", sqlstate.New(sqlstate.FeatureNotSupported, "savepoints and two-phase commit are not supported")
 }
 
-func (s *Session) chain(c gate.Control, err error) error {
+func (s *Session) chain(ctx context.Context, c gate.Control, err error) error {
 	if err != nil || !c.Chain {
 		return err
 	}
-	return s.begin(false)
+	return s.begin(ctx, false)
 }
 
-func (s *Session) controlBegin(c gate.Control) (string, error) {
+func (s *Session) controlBegin(ctx context.Context, c gate.Control) (string, error) {
 	switch {
 	case s.tx.now == txIdle:
-		if err := s.begin(false); err != nil {
+		if err := s.begin(ctx, false); err != nil {
 			return "", err
 		}
 	case s.tx.implicit: // BEGIN inside a string makes the block the client's own
 		s.tx.implicit = false
 	default:
-		if err := s.notice("WARNING", sqlstate.ActiveTransaction, "there is already a transaction in progress"); err != nil {
+		if err := s.warn(sqlstate.ActiveTransaction, "there is already a transaction in progress"); err != nil {
 			return "", err
 		}
 	}
