@@ -58,3 +58,49 @@ func table(h *house.House, org sluice.Org, t lake.Table) []laketest.Record {
 	}
 	return out
 }
+
+// TestMergeOfTheNewestRows merges tens of thousands of rows with many columns, de-duplicated by position, again and again:
+// the shape that made the engine crash with one of its optimizers (docs/adr/0006).
+func TestMergeOfTheNewestRows(t *testing.T) {
+	t.Parallel()
+	h := house.New(t, house.Options{})
+	h.Org("acme")
+	s := open(t, h, "acme")
+	if err := s.EnsureControl(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CreateSchema(t.Context(), target.Schema); err != nil {
+		t.Fatal(err)
+	}
+	columns := "i AS id, i // 2 AS a, i // 3 AS b, i // 4 AS c, i // 5 AS d, i // 6 AS e, 'x' || i AS f, 'y' || i AS g, %d AS n"
+	var cols lake.Columns
+	wide := func(op sluice.Op, seq int64, path string) lake.Write {
+		w := write(op, seq, path)
+		w.Change.Columns, w.Change.Assign, w.Change.OnlyChanged = cols, nil, true
+		for _, c := range cols {
+			w.Change.Assign = append(w.Change.Assign, lake.Assignment{To: c, From: c.Name})
+		}
+		return w
+	}
+	for seq := int64(0); seq < 8; seq++ {
+		rows := fmt.Sprintf("SELECT "+columns+" FROM range(%d, %d) r(i)", seq, 15000*seq, 15000*seq+30000)
+		path := h.File("acme", fmt.Sprint(seq), rows+" UNION ALL "+rows)
+		f, err := s.DescribeFile(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cols = f.Columns
+		w := wide(sluice.OpMerge, seq, path)
+		if seq == 0 {
+			w = wide(sluice.OpCreate, seq, path)
+			w.Change.Keys = []string{"id"}
+		}
+		if _, err := s.Apply(t.Context(), w); err != nil {
+			t.Fatalf("seq %d: %v", seq, err)
+		}
+		got := h.Rows("acme", fmt.Sprintf("SELECT count(*), count(DISTINCT id), count(*) FILTER (n = %d) FROM %s", seq, target.SQL()))
+		if want := fmt.Sprintf("%[1]d|%[1]d|30000", 15000*seq+30000); got[0] != want {
+			t.Fatalf("seq %d: got %s, want %s", seq, got[0], want)
+		}
+	}
+}

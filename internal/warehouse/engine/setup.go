@@ -78,6 +78,8 @@ func (i *instance) steps() []step {
 		set("memory_limit", quoteLiteral(fmt.Sprintf("%dB", cfg.MemoryBytes))),
 		set("temp_directory", quoteLiteral(i.spill.path)),
 		set("TimeZone", "'UTC'"),
+		// This optimizer corrupts memory where a MERGE reads the newest row of a key from a file (docs/adr/0006).
+		set("disabled_optimizers", "'top_n_window_elimination'"),
 	}
 	if cfg.SpillBytes > 0 {
 		out = append(out, set("max_temp_directory_size", quoteLiteral(fmt.Sprintf("%dB", cfg.SpillBytes))))
