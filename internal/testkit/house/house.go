@@ -205,6 +205,20 @@ func (h *House) File(org sluice.Org, name, query string) string {
 	return path
 }
 
+// Copy puts a copy of a file where the org may read it, and gives its path.
+func (h *House) Copy(org sluice.Org, file string) string {
+	h.t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	path := h.extracts(org) + filepath.Base(file)
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	return path
+}
+
 // Connect opens a connection as a person of the org.
 func (h *House) Connect(org sluice.Org) *pgx.Conn {
 	h.t.Helper()
