@@ -87,7 +87,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	return r.ResponseWriter.Write(b) //nolint:wrapcheck // it is the writer's own error
+	return r.ResponseWriter.Write(b)
 }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
@@ -96,7 +96,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (d Deps) observed(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, rec := time.Now(), &recorder{ResponseWriter: w}
-		defer func() {
+		defer func() { //nolint:contextcheck // the request carries its context
 			if p := recover(); p != nil {
 				d.Log.ErrorContext(r.Context(), "request panicked", "panic", fmt.Sprint(p), "path", r.URL.Path)
 				if rec.status == 0 {

@@ -218,7 +218,7 @@ const httpGrace = 3 * time.Second
 func (a *App) openEngines() error {
 	dir, err := extension.Find(a.cfg.Warehouse.Extensions, a.cfg.Data)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what was looked for
+		return err
 	}
 	src := &source{cfg: a.cfg, orgs: a.orgs, extensions: dir}
 	engines := engine.NewRegistry(src, a.log, engine.Options{MaxInstances: a.cfg.Warehouse.MaxInstances, MaxAge: a.cfg.Warehouse.InstanceMaxAge.D()})

@@ -48,9 +48,9 @@ func (c *credentials) Credential(ctx context.Context, org sluice.Org) (lake.Cred
 		return got, nil
 	})
 	if err != nil {
-		return lake.Credential{}, err //nolint:wrapcheck // wrapped above
+		return lake.Credential{}, err
 	}
-	return v.(lake.Credential), nil //nolint:forcetypeassert // the function above gives nothing else
+	return v.(lake.Credential), nil
 }
 
 func (c *credentials) get(org sluice.Org) (lake.Credential, bool) {

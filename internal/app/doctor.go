@@ -153,7 +153,7 @@ func (d *doctor) disk() {
 		d.fail("disk", fmt.Errorf("look at the disk of %s: %w", dir, err), "check the data directory")
 		return
 	}
-	free := int64(fs.Bavail) * fs.Bsize //nolint:unconvert // the types differ between platforms
+	free := int64(fs.Bavail) * fs.Bsize
 	text := fmt.Sprintf("%.1f GiB are free for %s", float64(free)/(1<<30), d.cfg.Data)
 	switch {
 	case free < diskFail:

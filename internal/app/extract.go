@@ -47,7 +47,7 @@ func pathPolicy(orgs *control.Store) queue.PathPolicy {
 	return func(ctx context.Context, org sluice.Org, path string) error {
 		o, err := orgs.Org(ctx, org)
 		if err != nil {
-			return err //nolint:wrapcheck // the queue wraps it
+			return err
 		}
 		return allowed(path, o.Lake.ExtractPrefixes)
 	}

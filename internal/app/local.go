@@ -18,7 +18,7 @@ func (a *App) Local() http.Handler {
 		}
 		o, err := a.orgs.Org(ctx, org)
 		if err != nil {
-			return err //nolint:wrapcheck // it names the org
+			return err
 		}
 		return a.provisioner.provision(ctx, o)
 	}

@@ -66,7 +66,7 @@ func (p *provisioner) soon() {
 func (p *provisioner) runOnce(ctx context.Context) error {
 	orgs, err := p.orgs.Orgs(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what was listed
+		return err
 	}
 	for _, o := range orgs {
 		if !waiting(o) || time.Now().Before(p.waits[o.Org].until) {
@@ -115,14 +115,14 @@ func (p *provisioner) provision(ctx context.Context, o control.Org) error {
 		return err
 	}
 	if err := p.engines.Provision(ctx, c); err != nil {
-		return err //nolint:wrapcheck // it names org and step
+		return err
 	}
 	now, err := p.orgs.Org(ctx, o.Org)
 	if err != nil || !waiting(now) {
-		return err //nolint:wrapcheck // another process was faster, or the org is being deleted
+		return err
 	}
 	if err := p.orgs.SetOrgState(ctx, o.Org, sluice.OrgReady, provisionerBy); err != nil {
-		return err //nolint:wrapcheck // it names the org
+		return err
 	}
 	p.log.InfoContext(ctx, "org provisioned", "org", o.Org, "kind", o.Lake.Kind)
 	return nil
@@ -140,14 +140,14 @@ func (p *provisioner) catalog(ctx context.Context, o *control.Org) error {
 	}
 	dsn, err := engine.ProvisionCatalog(ctx, admin, o.Org, password)
 	if err != nil {
-		return err //nolint:wrapcheck // it names org and step
+		return err
 	}
 	if o.Lake.Catalog == dsn {
 		return nil
 	}
 	o.Lake.Catalog = dsn
 	if err := p.orgs.SetLake(ctx, o.Org, o.Lake, provisionerBy); err != nil {
-		return err //nolint:wrapcheck // it names the org
+		return err
 	}
 	return nil
 }

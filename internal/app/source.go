@@ -24,7 +24,7 @@ type source struct {
 func (s *source) Warehouse(ctx context.Context, org sluice.Org) (engine.Config, error) {
 	o, err := s.orgs.Org(ctx, org)
 	if err != nil {
-		return engine.Config{}, err //nolint:wrapcheck // it names the org
+		return engine.Config{}, err
 	}
 	switch o.State {
 	case sluice.OrgReady, sluice.OrgPaused, sluice.OrgDraining: // paused and draining stop loading, not reading

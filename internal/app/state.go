@@ -41,7 +41,7 @@ func OpenState(ctx context.Context, cfg *config.Config, create bool) (*statedb.D
 	}
 	db, err := statedb.Open(ctx, dsn)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what was being opened
+		return nil, err
 	}
 	return db, nil
 }

@@ -34,7 +34,7 @@ func (a *App) startWarehouse(ctx context.Context, g *group) error {
 	server := warehouse.New(warehouse.Config{
 		Listen: a.cfg.Warehouse.Listen, TrustLoopback: true, MaxConnections: a.cfg.Warehouse.MaxConnections, Grace: warehouseGrace,
 	}, connect, &logins{a.orgs}, a.log)
-	if err := server.Listen(); err != nil {
+	if err := server.Listen(); err != nil { //nolint:contextcheck // opening a port does not wait
 		defer release()
 		return errors.Join(listenError(a.cfg, "warehouse.listen", a.cfg.Warehouse.Listen, err), engines.Close())
 	}
@@ -59,7 +59,7 @@ func (a *App) tableExists(ctx context.Context, org sluice.Org, schema, table str
 	}
 	conn, err := engines.Connect(ctx, org)
 	if err != nil {
-		return false, err //nolint:wrapcheck // it names the org
+		return false, err
 	}
 	defer func() { _ = conn.Close() }()
 	var n int
@@ -67,7 +67,7 @@ func (a *App) tableExists(ctx context.Context, org sluice.Org, schema, table str
 		JOIN __ducklake_metadata_lake.ducklake_schema s USING (schema_id)
 		WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)`, schema, table).Scan(&n)
 	if err != nil {
-		return false, conn.Check(err) //nolint:wrapcheck // the statement is ours
+		return false, conn.Check(err) //nolint:contextcheck // a broken instance is looked at whatever became of the caller
 	}
 	return n > 0, nil
 }

@@ -42,7 +42,7 @@ func (r *reader) complete() {
 	}
 	if c.Loader.Warehouse == "" {
 		c.Loader.Warehouse = c.Warehouse.Listen
-	} else if _, _, err := splitPort(c.Loader.Warehouse); err != nil {
+	} else if _, err := hostOf(c.Loader.Warehouse); err != nil {
 		r.wrong("loader.warehouse", err.Error())
 	}
 	for i := range c.Loader.ExtractPrefixes {
@@ -165,7 +165,7 @@ func (r *reader) store(c *Config) {
 
 // listen checks an address and refuses one that other machines can reach: there is neither login nor encryption.
 func (r *reader) listen(path, addr string) {
-	host, _, err := splitPort(addr)
+	host, err := hostOf(addr)
 	if err != nil {
 		r.wrong(path, err.Error())
 		return
@@ -184,15 +184,16 @@ func Loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-func splitPort(addr string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(addr)
+// hostOf gives the host of an address, whose port must be a number.
+func hostOf(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		port, err = strconv.Atoi(text)
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("it must be an address with a port, like 127.0.0.1:8090")
+	if err != nil {
+		return "", fmt.Errorf("it must be an address with a port, like 127.0.0.1:8090")
 	}
-	return host, port, nil
+	return host, nil
 }
 
 // instanceName is the host's name with a random part.

@@ -20,7 +20,8 @@ import (
 // loader is a loader in a process of its own.
 type loader struct {
 	cmd  *exec.Cmd
-	done chan error // one value, once the process has ended
+	done chan struct{} // closed once the process has ended
+	err  error         // how it ended; read after done
 }
 
 // startLoader starts a loader for the demo's data directory. Its lease is short: the demo should not wait a minute for the
@@ -35,7 +36,7 @@ func startLoader(ctx context.Context, exe string, a *app.App, cfg *config.Loaded
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the loader's configuration: %w", err)
 	}
-	l := &loader{cmd: exec.CommandContext(context.WithoutCancel(ctx), exe, "serve", "--config", settings), done: make(chan error, 1)}
+	l := &loader{cmd: exec.CommandContext(context.WithoutCancel(ctx), exe, "serve", "--config", settings), done: make(chan struct{})}
 	l.cmd.Env = config.EnvironWithoutOurs()
 	l.cmd.Stderr = log
 	l.cmd.SysProcAttr = dieWithParent()
@@ -47,8 +48,9 @@ func startLoader(ctx context.Context, exe string, a *app.App, cfg *config.Loaded
 		err := l.cmd.Start()
 		started <- err
 		if err == nil {
-			l.done <- l.cmd.Wait()
+			l.err = l.cmd.Wait()
 		}
+		close(l.done)
 	}()
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start the loader: %w", err)
@@ -125,9 +127,8 @@ func loadAndKill(ctx context.Context, c *client.Client, a *app.App, cfg *config.
 			return kill, nil
 		}
 		select {
-		case err := <-l.done:
-			l.done <- err // for signal
-			return kill, sluice.E("SLUICE-DEMO-MISMATCH", "load the sample", "the loader has ended", "see "+filepath.Join(cfg.Data, "loader.log"), err)
+		case <-l.done:
+			return kill, sluice.E("SLUICE-DEMO-MISMATCH", "load the sample", "the loader has ended", "see "+filepath.Join(cfg.Data, "loader.log"), l.err)
 		default:
 		}
 		if err := sleep(ctx); err != nil {
