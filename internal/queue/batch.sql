@@ -63,6 +63,13 @@ UPDATE batch SET load_state = 'retry_wait', next_attempt_at = {{after :wait}}, s
 WHERE batch_id = :batch_id AND load_state = 'executing' AND {{use held}}
 RETURNING stream_id, run_id, run_seq, batch_index, byte_size;
 
+-- A batch that was not begun rests, because the warehouse does not answer: no attempt was used.
+-- name: BatchDefer
+UPDATE batch SET load_state = 'retry_wait', next_attempt_at = {{after :wait}}, state_changed_at = {{now}},
+    deferrals = deferrals + 1, error_code = :code, error_text = :text
+WHERE batch_id = :batch_id AND load_state IN ('queued', 'retry_wait') AND {{use held}}
+RETURNING stream_id, run_id, run_seq, batch_index, byte_size;
+
 -- name: BatchQuarantine
 UPDATE batch SET load_state = 'quarantined', state_changed_at = {{now}}, error_code = :code, error_text = :text
 WHERE batch_id = :batch_id AND load_state = 'executing' AND {{use held}}

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -65,8 +67,8 @@ func (r *EnqueueRequest) check() error {
 		return usage("there are no batches")
 	case n > maxRowsPerCall:
 		return usage("%d batches in one call, %d are allowed", n, maxRowsPerCall)
-	case r.RunID == "" || len(r.RunID) > 200:
-		return usage("run_id must have 1 to 200 characters")
+	case r.RunID == "" || len(r.RunID) > 200 || !plain(string(r.RunID)):
+		return usage("run_id must have 1 to 200 characters, in UTF-8, without NUL")
 	}
 	for i := range r.Batches {
 		b := &r.Batches[i]
@@ -83,6 +85,8 @@ func (r *EnqueueRequest) check() error {
 			return usage("batch %d: a count is negative", b.BatchIndex)
 		case b.Path == "" && !b.IsFinal:
 			return usage("batch %d has no path", b.BatchIndex)
+		case !plain(b.Path) || !plain(b.ETag):
+			return usage("batch %d: path and etag must be UTF-8 without NUL", b.BatchIndex)
 		case len(b.Path) > 2000 || len(b.ETag) > 200:
 			return usage("batch %d: path is longer than 2,000 bytes or etag than 200", b.BatchIndex)
 		}
@@ -96,6 +100,9 @@ func (r *EnqueueRequest) check() error {
 	}
 	return nil
 }
+
+// plain tells whether a text can be stored in both databases.
+func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // admit asks the path policy and pins size and etag where the store answers. A pinner reads from a store, so it is not
 // used inside a transaction (nil): then the loader pins at the first read.

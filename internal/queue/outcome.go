@@ -190,6 +190,22 @@ func (s *Store) Quarantine(ctx context.Context, l sluice.Lease, f Failure) (slui
 	return s.fail(ctx, l, f, true)
 }
 
+// Defer records that a batch could not be begun for a cause outside of it: the session could not be opened. It rests for
+// f.Wait and no attempt is used (spec/loader.md §8, "deferred"). A batch that is executing is ErrLeaseLost: use Retry.
+func (s *Store) Defer(ctx context.Context, l sluice.Lease, f Failure) error {
+	f.Text, f.Hint = cut(f.Text), cut(f.Hint)
+	return s.underLease(ctx, l, "defer", f.BatchID, func(tx *statedb.Tx) error {
+		_, err := transition(ctx, tx, "BatchDefer", l, f.BatchID, statedb.Args{"wait": max(f.Wait, time.Duration(0)), "code": f.Code, "text": f.Text})
+		if err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, l, f.BatchID, step{err: &stepError{f.Code, f.Text, f.Hint}}); err != nil {
+			return err
+		}
+		return s.recompute(ctx, tx, l.StreamID)
+	})
+}
+
 func (s *Store) fail(ctx context.Context, l sluice.Lease, f Failure, permanent bool) (state sluice.LoadState, err error) {
 	f.Text, f.Hint = cut(f.Text), cut(f.Hint)
 	err = s.underLease(ctx, l, "record failure of", f.BatchID, func(tx *statedb.Tx) error {

@@ -45,6 +45,7 @@ type DB struct {
 	read    *sql.DB // SQLite: read-only connections; PostgreSQL: the same pool
 	hub     hub
 	now     atomic.Pointer[time.Time]
+	fault   atomic.Pointer[func(query string) error]
 }
 
 // Open opens a state DB: an SQLite file (a path; empty means DefaultPath), or PostgreSQL (a postgres:// URL). It refuses
@@ -158,6 +159,16 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 
 // SetNow overrides the clock of this handle, for tests; nil ends it.
 func (db *DB) SetNow(t *time.Time) { db.now.Store(t) }
+
+// SetFault makes statements of transactions fail, for tests: it is asked before each with the query's name, and an error
+// takes the statement's place. nil ends it.
+func (db *DB) SetFault(fn func(query string) error) {
+	if fn == nil {
+		db.fault.Store(nil)
+		return
+	}
+	db.fault.Store(&fn)
+}
 
 // Now reads the state DB's clock.
 func (db *DB) Now(ctx context.Context) (time.Time, error) {

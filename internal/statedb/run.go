@@ -96,6 +96,11 @@ func (db *DB) query(ctx context.Context, q *Query, args Args) (*sql.Rows, error)
 }
 
 func (tx *Tx) exec(ctx context.Context, q *Query, args Args) (sql.Result, error) {
+	if fault := tx.db.fault.Load(); fault != nil {
+		if err := (*fault)(q.name); err != nil {
+			return nil, err
+		}
+	}
 	text, values, err := q.bind(tx.db.dialect, tx.db.now.Load(), args)
 	if err != nil {
 		return nil, err
@@ -104,6 +109,11 @@ func (tx *Tx) exec(ctx context.Context, q *Query, args Args) (sql.Result, error)
 }
 
 func (tx *Tx) query(ctx context.Context, q *Query, args Args) (*sql.Rows, error) {
+	if fault := tx.db.fault.Load(); fault != nil {
+		if err := (*fault)(q.name); err != nil {
+			return nil, err
+		}
+	}
 	text, values, err := q.bind(tx.db.dialect, tx.db.now.Load(), args)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -102,6 +104,8 @@ func (n *NewStream) complete() error {
 		return invalid("the name is empty", "name the source table")
 	case len(n.Name) > 500 || len(n.Prefix) > 500 || len(n.SourceType) > 200 || len(n.DeltaURI) > 2000:
 		return invalid("a text is too long", "name and prefix: 500 bytes, source_type: 200, delta_uri: 2,000")
+	case !utf8.ValidString(n.Name+n.Prefix+n.SourceType+n.DeltaURI) || strings.ContainsRune(n.Name+n.Prefix+n.SourceType+n.DeltaURI, 0):
+		return invalid("a text is not UTF-8, or holds a NUL", "send UTF-8")
 	case n.SyncType == sluice.CDC && (n.Options.CDC == nil || len(n.Options.CDC.OrderColumns) == 0):
 		return invalid("a cdc stream has no cdc.order_columns", "name the columns that order the changes")
 	case n.SyncType == sluice.CDC && len(n.Options.PrimaryKeys) == 0:

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"sluice/internal/queue"
@@ -199,8 +200,14 @@ var enqueueCases = map[string]func(t *testing.T, open Open){
 		}
 		_, err = e.TryEnqueue(id, "r1", many...)
 		e.Refused(err, "SLUICE-USAGE")
-		_, err = e.TryEnqueue(id, "r1", B(0, Path("")))
-		e.Refused(err, "SLUICE-USAGE")
+		for run, b := range map[string]queue.NewBatch{
+			"r1": B(0, Path("")), "r2": B(0, Path("s3://x/a\x00b")), "r3": B(0, Path("s3://x/\xff")), "r\x00": B(0), "": B(0), "r4": B(-1),
+			strings.Repeat("r", 201): B(0), "r5": B(0, func(b *queue.NewBatch) { b.UpstreamState = "perhaps" }),
+			"r6": B(0, func(b *queue.NewBatch) { b.BatchID = "7" }),
+		} {
+			_, err = e.TryEnqueue(id, run, b)
+			e.Refused(err, "SLUICE-USAGE")
+		}
 		if _, err = e.Queue.Run(e.ctx(), id, "r1"); sluice.CodeOf(err) != "SLUICE-LOAD-NO-RUN" {
 			e.t.Fatalf("a refused call left a run: %v", err)
 		}

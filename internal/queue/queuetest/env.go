@@ -191,7 +191,11 @@ func (e *Env) blocked() string {
 	}
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%s head=%s/%v %s blocked=%q lifecycle=%s; ", r.StreamID, r.HeadRun, r.HeadIndex, r.HeadState, r.BlockedBy, r.Lifecycle)
+		index := int64(-1)
+		if r.HeadIndex != nil {
+			index = *r.HeadIndex
+		}
+		fmt.Fprintf(&b, "%s head=%s/%d %s blocked=%q lifecycle=%s owner=%q; ", r.StreamID, r.HeadRun, index, r.HeadState, r.BlockedBy, r.Lifecycle, r.Owner)
 	}
 	return b.String()
 }

@@ -18,6 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) Open) {
 		{"leases", leaseCases},
 		{"supersede", supersedeCases},
 		{"operator", operatorCases},
+		{"faults", faultCases},
 		{"together", togetherCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {
