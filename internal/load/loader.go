@@ -23,6 +23,7 @@ type Batches interface {
 	Next(ctx context.Context, l sluice.Lease) (queue.Work, error)
 	Start(ctx context.Context, l sluice.Lease, id sluice.BatchID) (attempt int, err error)
 	Succeed(ctx context.Context, l sluice.Lease, a queue.Applied) error
+	Defer(ctx context.Context, l sluice.Lease, f queue.Failure) error
 	Retry(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	Quarantine(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	Wake(ctx context.Context) <-chan struct{}

@@ -180,6 +180,8 @@ type (
 	RecordSuccess struct{ Applied queue.Applied }
 	// RecordRetry stores a failure after which the batch is tried again.
 	RecordRetry struct{ Failure queue.Failure }
+	// RecordDefer stores that a batch could not be begun, for a cause outside of it.
+	RecordDefer struct{ Failure queue.Failure }
 	// RecordQuarantine stores a failure that a person has to mend.
 	RecordQuarantine struct{ Failure queue.Failure }
 	// Stop ends the work: the session is closed and the lease given back. Giving back a lost lease does nothing.
@@ -204,6 +206,7 @@ func (Verify) action()           {}
 func (Repair) action()           {}
 func (RecordSuccess) action()    {}
 func (RecordRetry) action()      {}
+func (RecordDefer) action()      {}
 func (RecordQuarantine) action() {}
 func (Stop) action()             {}
 
@@ -420,6 +423,9 @@ func (s State) fail(f *lake.Failure) (State, Action) {
 	if f.Outcome == sluice.Unknown {
 		return s, Resolve{s.write}
 	}
+	if !s.begun && f.Class != lake.NotOurs {
+		return s.deferred(f) // whatever it is, it is not the batch's: nothing of it was looked at
+	}
 	switch f.Class {
 	case lake.NotOurs:
 		return s, Stop{Why: f}
@@ -482,6 +488,9 @@ func (s State) retry(f *lake.Failure, wait time.Duration) (State, Action) {
 
 func (s State) deferred(f *lake.Failure) (State, Action) {
 	s.failed = f
+	if !s.begun {
+		return s, RecordDefer{s.failure(f, backoff(s.limits.DeferBase, s.limits.DeferCap, s.work.Batch.Deferrals+1), false)}
+	}
 	return s, RecordRetry{s.failure(f, backoff(s.limits.DeferBase, s.limits.DeferCap, s.work.Batch.Deferrals+1), false)}
 }
 

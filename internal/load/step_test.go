@@ -258,6 +258,8 @@ func describeAction(a Action) string {
 		return strings.TrimSpace(fmt.Sprintf("record succeeded op=%s rows=%d origin=%s %s", a.Applied.Op, a.Applied.RowsWritten, a.Applied.Origin, a.Applied.Reason))
 	case RecordRetry:
 		return fmt.Sprintf("record retry code=%s wait=%s counted=%v", a.Failure.Code, a.Failure.Wait, a.Failure.Counted)
+	case RecordDefer:
+		return fmt.Sprintf("record deferred code=%s wait=%s", a.Failure.Code, a.Failure.Wait)
 	case RecordQuarantine:
 		return fmt.Sprintf("record quarantine code=%s: %s", a.Failure.Code, a.Failure.Text)
 	case Stop:

@@ -112,6 +112,12 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 	case RecordRetry:
 		a.Failure.Wait = jitter(a.Failure.Wait)
 		return w.recordFailure(ctx, "batch came to nothing; it is tried again", a.Failure, w.loader.deps.Queue.Retry)
+	case RecordDefer:
+		a.Failure.Wait = jitter(a.Failure.Wait)
+		return w.recordFailure(ctx, "batch could not be begun; it waits", a.Failure,
+			func(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error) {
+				return sluice.RetryWait, w.loader.deps.Queue.Defer(ctx, l, f)
+			})
 	case RecordQuarantine:
 		return w.recordFailure(ctx, "batch quarantined", a.Failure, w.loader.deps.Queue.Quarantine)
 	}

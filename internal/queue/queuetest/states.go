@@ -411,6 +411,30 @@ var eligibilityCases = map[string]func(t *testing.T, open Open){
 			e.t.Fatalf("%+v", w.Batch)
 		}
 	}),
+	"deferred before it was begun": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		w, err := e.Queue.Next(e.ctx(), l)
+		e.must(err)
+		e.must(e.Queue.Defer(e.ctx(), l, Fails(w.Batch.BatchID, false, time.Minute)))
+		e.must(e.Queue.Release(e.ctx(), l))
+		e.NoClaim()
+		e.Advance(time.Minute)
+		l = e.ClaimOne("b")
+		w = e.Start(l)
+		if w.Batch.Attempt != 0 || w.Batch.Deferrals != 1 {
+			e.t.Fatalf("a batch that was not begun: %+v", w.Batch)
+		}
+		if err := e.Queue.Defer(e.ctx(), l, Fails(w.Batch.BatchID, false, time.Minute)); !errors.Is(err, queue.ErrLeaseLost) {
+			e.t.Fatalf("a batch that is executing was deferred: %v", err)
+		}
+		other := l
+		other.Epoch--
+		if err := e.Queue.Defer(e.ctx(), other, Fails(w.Batch.BatchID, false, time.Minute)); !errors.Is(err, queue.ErrLeaseLost) {
+			e.t.Fatalf("a stale owner deferred a batch: %v", err)
+		}
+	}),
 	"E12 older run that waits for an index": solo(func(e *Env) {
 		id := e.One(sluice.Append)
 		e.Enqueue(id, "r1", B(0), B(2, Final))
