@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ type Batches interface {
 	Defer(ctx context.Context, l sluice.Lease, f queue.Failure) error
 	Retry(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	Quarantine(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
+	// Linger keeps a lease only for its warm session; Start ends that.
+	Linger(ctx context.Context, l sluice.Lease) error
+	// Contended tells whether a stream is claimable that is not among those in flight.
+	Contended(ctx context.Context, inFlight []sluice.StreamID) (bool, error)
 	Wake(ctx context.Context) <-chan struct{}
 }
 
@@ -50,6 +55,8 @@ type Session interface {
 	MissingFiles(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) ([]string, error)
 	Repair(ctx context.Context, id sluice.StreamID, t lake.Table, m lake.Marker) (lake.Control, error)
 	Broken() bool
+	// Expires is when the session's credential ends; zero: never.
+	Expires() time.Time
 	Close() error
 }
 
@@ -68,8 +75,12 @@ func (d dialed) Open(ctx context.Context, org sluice.Org) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return session{s}, nil
 }
+
+type session struct{ *lake.Session }
+
+func (s session) Expires() time.Time { return s.Session.Expires }
 
 // Config of a Loader. The zero value is the default, but for Owner.
 type Config struct {
@@ -80,6 +91,8 @@ type Config struct {
 	LeaseTTL     time.Duration // 60 s
 	Heartbeat    time.Duration // 15 s
 	DrainTimeout time.Duration // for what is under way at the end; 30 s
+	Linger       time.Duration // how long a session is kept without work; 90 s, below zero: not at all
+	SessionAge   time.Duration // after which a session is replaced; 10 min
 	Limits
 }
 
@@ -97,6 +110,8 @@ func (c Config) withDefaults() Config {
 	def(&c.LeaseTTL, queue.DefaultTTL)
 	def(&c.Heartbeat, c.LeaseTTL/4)
 	def(&c.DrainTimeout, 30*time.Second)
+	def(&c.Linger, 90*time.Second)
+	def(&c.SessionAge, 10*time.Minute)
 	c.Limits = c.Limits.WithDefaults()
 	return c
 }
@@ -111,31 +126,37 @@ type Deps struct {
 
 // Loader claims streams and works on them.
 type Loader struct {
-	cfg  Config
-	deps Deps
-	log  *slog.Logger
+	cfg   Config
+	deps  Deps
+	log   *slog.Logger
+	clock clock
 
-	mu      sync.Mutex
-	held    map[sluice.StreamID]*hold
-	resting map[sluice.StreamID]time.Time // streams that are not claimed again before
-	status  Status
-}
+	closing sync.WaitGroup // sessions whose lease was lost
 
-// hold is a lease that this process works under.
-type hold struct {
-	lease  sluice.Lease
-	until  time.Time // our own deadline: earlier than the lease's end by a margin
-	cancel context.CancelCauseFunc
+	mu       sync.Mutex
+	held     map[sluice.StreamID]*hold
+	resting  map[sluice.StreamID]time.Time // streams that are not claimed again before
+	draining bool                          // no new batch is begun
+	failures int                           // claims in a row that came to nothing
+	status   Status
 }
 
 // Status is what a loader is doing.
 type Status struct {
-	Streams   int       `json:"streams"`  // worked on now
-	Batches   int64     `json:"batches"`  // applied since the start
-	Failures  int64     `json:"failures"` // attempts that came to nothing
+	Streams   int       `json:"streams"`   // worked on now
+	Lingering int       `json:"lingering"` // kept for their warm sessions
+	Batches   int64     `json:"batches"`   // applied since the start
+	Failures  int64     `json:"failures"`  // attempts that came to nothing
 	LastClaim time.Time `json:"last_claim"`
 	LastError string    `json:"last_error,omitempty"`
+	Stuck     string    `json:"stuck,omitempty"` // why the process should be restarted; empty: it should not
 }
+
+// When a loader counts as stuck.
+const (
+	stuckClaims = 10               // claims in a row that came to nothing
+	stuckWork   = 10 * time.Minute // work on a stream that has not ended since it was told to
+)
 
 // New makes a Loader. It starts nothing.
 func New(cfg Config, deps Deps) *Loader {
@@ -144,92 +165,153 @@ func New(cfg Config, deps Deps) *Loader {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Loader{
-		cfg: cfg.withDefaults(), deps: deps, log: log.With("component", "load"),
+		cfg: cfg.withDefaults(), deps: deps, log: log.With("component", "load"), clock: realClock{},
 		held: map[sluice.StreamID]*hold{}, resting: map[sluice.StreamID]time.Time{},
 	}
 }
 
 // Status tells what the loader is doing.
 func (l *Loader) Status() Status {
+	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Streams = len(l.held)
+	if l.failures >= stuckClaims {
+		s.Stuck = fmt.Sprintf("%d claims in a row came to nothing: %s", l.failures, s.LastError)
+	}
+	for _, h := range l.held {
+		if h.warm != nil {
+			s.Lingering++
+			continue
+		}
+		s.Streams++
+		if since := now.Sub(h.cancelled); !h.cancelled.IsZero() && since >= stuckWork {
+			s.Stuck = fmt.Sprintf("work on stream %s was told to end %s ago and has not", h.lease.StreamID, since.Round(time.Second))
+		}
+	}
 	return s
 }
 
 var errDrained = errors.New("the loader is stopping")
 
-// Run claims and works until ctx is over; what is under way then may go on for DrainTimeout. It returns nil after an
-// orderly stop.
+// Run claims and works until ctx is over. What is under way then may be finished within DrainTimeout; no batch is begun
+// any more. It returns nil after an orderly stop.
 func (l *Loader) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	wake := l.deps.Queue.Wake(ctx)
 	freed := make(chan struct{}, 1)
-	var workers sync.WaitGroup
-	beats := make(chan struct{})
-	go func() {
-		defer close(beats)
-		l.beat(work)
-	}()
+	var workers, background sync.WaitGroup
+	background.Go(func() { every(work, l.cfg.Heartbeat, l.beat) })
+	background.Go(func() { every(work, sweepInterval, l.sweep) })
 
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	failures := 0
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			continue
-		case <-pause.C:
+		case <-timer.C:
 		case <-wake:
 		case <-freed:
 		}
-		n, err := l.claim(ctx, func(lease sluice.Lease) {
+		holds, err := l.find(ctx)
+		for _, h := range holds {
 			workers.Go(func() {
-				l.workOn(work, lease)
+				l.workOn(work, h)
 				select {
 				case freed <- struct{}{}:
 				default:
 				}
 			})
-		})
-		pause.Reset(l.wait(n, &failures, err))
+		}
+		timer.Reset(l.wait(len(holds), err))
 	}
-	timer := time.AfterFunc(l.cfg.DrainTimeout, func() { cancel(errDrained) })
+	l.drain(work)
+	patience := time.AfterFunc(l.cfg.DrainTimeout, func() {
+		l.cancelAll(errDrained)
+		cancel(errDrained)
+	})
 	workers.Wait()
-	timer.Stop()
+	patience.Stop()
 	cancel(nil)
-	<-beats
+	background.Wait()
+	l.closing.Wait()
 	return nil
 }
 
-// wait is the time to the next claim: short while there is work, longer and longer while claims come to nothing.
-func (l *Loader) wait(claimed int, failures *int, err error) time.Duration {
+// every runs fn again and again until ctx is over.
+func every(ctx context.Context, d time.Duration, fn func(context.Context)) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			fn(ctx)
+		}
+	}
+}
+
+// wait is the time to the next look for work: short while there is some, longer and longer while claims come to nothing.
+func (l *Loader) wait(found int, err error) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case err != nil:
-		*failures++
-		l.fail(err)
-		l.log.Warn("claim came to nothing; it is tried again", "err", err, "failures", *failures)
-		return min(l.cfg.Poll<<min(*failures, 6), 30*time.Second)
-	case claimed > 0:
-		*failures = 0
+		l.failures++
+		l.status.LastError = err.Error()
+		l.log.Warn("claim came to nothing; it is tried again", "err", err, "failures", l.failures)
+		return max(l.cfg.Poll, min(l.cfg.Poll<<min(l.failures, 6), 30*time.Second))
+	case found > 0:
+		l.failures = 0
 		return min(100*time.Millisecond, l.cfg.Poll)
 	}
-	*failures = 0
+	l.failures = 0
 	return l.cfg.Poll
 }
 
-func (l *Loader) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.status.LastError = err.Error()
+// find gives the streams that are to be worked on now: lingering ones that have work again, and newly claimed ones.
+func (l *Loader) find(ctx context.Context) ([]*hold, error) {
+	holds := l.resume(ctx)
+	claimed, err := l.claim(ctx)
+	return append(holds, claimed...), err
 }
 
-func (l *Loader) claim(ctx context.Context, start func(sluice.Lease)) (int, error) {
-	now := time.Now()
+func (l *Loader) claim(ctx context.Context) ([]*hold, error) {
+	now := l.clock.Now()
 	l.mu.Lock()
-	free := l.cfg.Concurrency - len(l.held)
+	busy := l.inFlight(now)
+	free := l.cfg.Concurrency
+	for _, h := range l.held {
+		if h.warm == nil {
+			free--
+		}
+	}
+	l.mu.Unlock()
+	if free <= 0 {
+		return nil, nil
+	}
+	leases, err := l.deps.Queue.Claim(ctx, queue.ClaimRequest{Owner: l.cfg.Owner, Free: free, InFlight: busy, TTL: l.cfg.LeaseTTL})
+	if err != nil {
+		return nil, fmt.Errorf("claim streams: %w", err)
+	}
+	holds := make([]*hold, len(leases))
+	l.mu.Lock()
+	l.status.LastClaim = now
+	for i, lease := range leases {
+		holds[i] = l.hold(lease, now)
+	}
+	l.mu.Unlock()
+	if len(leases) > 0 {
+		l.makeRoom(ctx)
+	}
+	return holds, nil
+}
+
+// inFlight gives the streams that a claim leaves alone. The caller holds the lock.
+func (l *Loader) inFlight(now time.Time) []sluice.StreamID {
 	var busy []sluice.StreamID
 	for id := range l.held {
 		busy = append(busy, id)
@@ -241,110 +323,35 @@ func (l *Loader) claim(ctx context.Context, start func(sluice.Lease)) (int, erro
 		}
 		busy = append(busy, id)
 	}
-	l.mu.Unlock()
-	if free <= 0 {
-		return 0, nil
-	}
-	leases, err := l.deps.Queue.Claim(ctx, queue.ClaimRequest{Owner: l.cfg.Owner, Free: free, InFlight: busy, TTL: l.cfg.LeaseTTL})
-	if err != nil {
-		return 0, fmt.Errorf("claim streams: %w", err)
-	}
-	l.mu.Lock()
-	l.status.LastClaim = now
-	for _, lease := range leases {
-		// Held from here on, so that the next claim and heartbeat know it; the deadline counts from before the claim.
-		l.held[lease.StreamID] = &hold{lease: lease, until: now.Add(l.cfg.LeaseTTL - l.margin())}
-	}
-	l.mu.Unlock()
-	for _, lease := range leases {
-		start(lease)
-	}
-	return len(leases), nil
+	slices.Sort(busy)
+	return slices.Compact(busy)
 }
 
-// margin is how much earlier than the lease's end this process stops by itself.
-func (l *Loader) margin() time.Duration { return min(5*time.Second, l.cfg.LeaseTTL/4) }
-
-// beat renews all leases of the process until ctx is over. A heartbeat that cannot be sent ends nothing by itself; a lease
-// that was not renewed in time, or that the answer does not confirm, ends the work on its stream.
-func (l *Loader) beat(ctx context.Context) {
-	tick := time.NewTicker(l.cfg.Heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		sent := time.Now()
-		var leases []sluice.Lease
-		l.mu.Lock()
-		for _, h := range l.held {
-			leases = append(leases, h.lease)
-		}
-		l.mu.Unlock()
-		if len(leases) == 0 {
-			continue
-		}
-		beatCtx, cancel := context.WithTimeout(ctx, max(l.cfg.LeaseTTL/2, time.Second))
-		lost, err := l.deps.Queue.Heartbeat(beatCtx, l.cfg.Owner, leases, l.cfg.LeaseTTL)
-		cancel()
-		if err != nil {
-			l.log.Warn("heartbeat came to nothing; it is sent again", "err", err)
-		}
-		l.beaten(leases, lost, err, sent)
-	}
-}
-
-func (l *Loader) beaten(leases []sluice.Lease, lost []sluice.StreamID, err error, sent time.Time) {
-	gone := map[sluice.StreamID]bool{}
-	for _, id := range lost {
-		gone[id] = true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lease := range leases {
-		h := l.held[lease.StreamID]
-		if h == nil || h.lease.Epoch != lease.Epoch {
-			continue
-		}
-		switch {
-		case gone[lease.StreamID], time.Now().After(h.until):
-			if h.cancel != nil {
-				h.cancel(queue.ErrLeaseLost)
-			}
-		case err == nil:
-			h.until = sent.Add(l.cfg.LeaseTTL - l.margin())
-		}
-	}
-}
-
-// workOn works on a claimed stream until there is nothing left to do, then gives it back.
-func (l *Loader) workOn(ctx context.Context, lease sluice.Lease) {
+// workOn works on a stream until there is nothing left to do; then its session lingers, or the stream is given back.
+func (l *Loader) workOn(ctx context.Context, h *hold) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	w := &worker{loader: l, hold: h, lease: h.lease, log: l.log.With("org", h.lease.Org, "team_id", h.lease.TeamID, "stream_id", h.lease.StreamID)}
 	l.mu.Lock()
-	h := l.held[lease.StreamID]
 	h.cancel = cancel
+	if h.lost {
+		cancel(queue.ErrLeaseLost)
+	}
+	w.session, w.opened, h.take = h.take.session, h.take.opened, warm{}
 	l.mu.Unlock()
 
-	w := &worker{loader: l, lease: lease, log: l.log.With("org", lease.Org, "team_id", lease.TeamID, "stream_id", lease.StreamID)}
 	stop := w.run(ctx)
-	w.close()
-
-	// Given back whatever happened, or each claim of this process would find a lease that nobody works under.
-	release, done := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer done()
-	if err := l.deps.Queue.Release(release, lease); err != nil {
-		w.log.Warn("lease was not given back; it expires by itself", "err", err)
+	if stop.Why == nil && !stop.Rest && l.linger(ctx, h, w) {
+		return
 	}
+	w.close()
+	l.release(ctx, h)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.held, lease.StreamID)
 	if stop.Why != nil {
 		l.status.LastError = stop.Why.Error()
 	}
 	if stop.Rest {
-		l.resting[lease.StreamID] = time.Now().Add(l.cfg.DeferBase)
+		l.resting[h.lease.StreamID] = l.clock.Now().Add(l.cfg.DeferBase)
 	}
 }

@@ -51,6 +51,7 @@ type State struct {
 	attempt int
 	opened  bool // a session is open
 	read    bool // the control table was read for this batch
+	current bool // control is known from our own last COMMIT in this session
 	control lake.Control
 	facts   Facts
 	choice  Choice
@@ -71,11 +72,14 @@ type Event interface{ event() }
 // The events.
 type (
 	// Claimed starts the machine.
-	Claimed struct{}
+	Claimed struct{ Warm bool } // a session is open from before
 	// Next: the head of the stream.
-	Next struct{ Work queue.Work }
-	// Idle: nothing that may be applied now.
-	Idle struct{}
+	Next struct {
+		Work queue.Work
+		Cold bool // the session was at its end and is closed
+	}
+	// Idle: nothing that may be applied now, or nothing by us.
+	Idle struct{ Offer bool } // other streams wait, and this one has had its turn
 	// Lost: the lease, or the batch's state, is not ours any more; or the state DB does not answer.
 	Lost struct{ Why error }
 	// Opened: a session is open.
@@ -184,10 +188,11 @@ type (
 	RecordDefer struct{ Failure queue.Failure }
 	// RecordQuarantine stores a failure that a person has to mend.
 	RecordQuarantine struct{ Failure queue.Failure }
-	// Stop ends the work: the session is closed and the lease given back. Giving back a lost lease does nothing.
+	// Stop ends the work. The session is closed and the lease given back (giving back a lost lease does nothing); without
+	// Why and Rest both may linger, in case that new work comes.
 	Stop struct {
 		Why  error // nil: nothing left to do
-		Rest bool  // nothing was recorded: leave the stream alone for a moment before it is claimed again
+		Rest bool  // nothing was recorded, or others wait: leave the stream alone for a moment before it is claimed again
 	}
 )
 
@@ -216,12 +221,15 @@ func (Stop) action()             {}
 func Step(s State, e Event) (State, Action) {
 	switch e := e.(type) {
 	case Claimed:
+		s.opened = e.Warm
 		return s, FetchNext{}
 	case Idle:
-		return s, Stop{}
+		return s, Stop{Rest: e.Offer}
 	case Lost:
 		return s, Stop{Why: e.Why, Rest: !errors.Is(e.Why, queue.ErrLeaseLost)}
 	case Next:
+		s.opened = s.opened && !e.Cold
+		s.current = s.current && s.opened
 		return s.next(e.Work)
 	case Opened:
 		s.opened = true
@@ -244,6 +252,8 @@ func Step(s State, e Event) (State, Action) {
 	case MisfitFound:
 		return s.misfit(e.Value)
 	case Applied:
+		// The fence is where our own COMMIT put it, as long as this session sees no error.
+		s.control, s.current = lake.Control{Fence: lake.Fence{Seq: e.Applied.FenceSeq, RunSeq: s.write.RunSeq, BatchIndex: s.write.BatchIndex}}, true
 		return s, RecordSuccess{s.success(sluice.OriginApplied, "", e.Applied)}
 	case Resolved:
 		return s.resolved(e)
@@ -277,6 +287,11 @@ func (s State) next(w queue.Work) (State, Action) {
 func (s State) inSession() (State, Action) {
 	if s.stream.TargetTable == "" {
 		return s, Bind{}
+	}
+	if s.current && !s.begun && after(s.work.Batch, s.control.Fence) {
+		// Nothing moved the fence since our last COMMIT, or the next compare-and-set fails; and a batch after the fence's
+		// pair can have no marker.
+		return s, Start{s.work.Batch.BatchID}
 	}
 	return s, ReadControl{s.work.Batch.BatchID}
 }
@@ -419,7 +434,7 @@ func (s State) again() (State, Action) {
 
 // fail decides what follows from a failure. Whatever it is, the session that saw it is closed.
 func (s State) fail(f *lake.Failure) (State, Action) {
-	s.opened = false
+	s.opened, s.current = false, false
 	if f.Outcome == sluice.Unknown {
 		return s, Resolve{s.write}
 	}

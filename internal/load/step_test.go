@@ -145,7 +145,7 @@ func (m *machine) line(line string) string {
 		m.state.stream.Options.SchemaPolicy = sluice.SchemaPolicy(a["schema_policy"])
 		return ""
 	case "claimed":
-		e = Claimed{}
+		e = Claimed{Warm: a["warm"] == "true"}
 	case "next":
 		m.run = sluice.Run{RunID: "r1", Seq: a.num("run", 1), SyncType: sluice.SyncType(a["sync"]), IsFirstEver: a["first_ever"] == "true"}
 		m.batch = sluice.Batch{
@@ -159,9 +159,11 @@ func (m *machine) line(line string) string {
 		if n := a.num("rows", -1); n >= 0 {
 			m.batch.RowCount = &n
 		}
-		e = Next{queue.Work{Batch: m.batch, Run: m.run, PrevExecuting: a["state"] == "executing"}}
+		e = Next{
+			Work: queue.Work{Batch: m.batch, Run: m.run, PrevExecuting: a["state"] == "executing"}, Cold: a["cold"] == "true",
+		}
 	case "idle":
-		e = Idle{}
+		e = Idle{Offer: a["offer"] == "true"}
 	case "lost":
 		e = Lost{queue.ErrLeaseLost}
 	case "opened":

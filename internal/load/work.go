@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"sluice/internal/lake"
@@ -24,12 +23,16 @@ const (
 	turnTime    = time.Minute
 )
 
+var errLate = errors.New("it took too long")
+
 // worker does what Step says, for one stream under one lease.
 type worker struct {
 	loader  *Loader
+	hold    *hold
 	lease   sluice.Lease
 	log     *slog.Logger
 	session Session
+	opened  time.Time // of the session
 	stream  sluice.Stream
 	batch   sluice.Batch
 	begun   time.Time // of the batch
@@ -42,8 +45,8 @@ func (w *worker) run(ctx context.Context) Stop {
 	if err != nil {
 		return Stop{Why: err, Rest: true}
 	}
-	w.stream, w.turn = s, time.Now()
-	state, event := Begin(w.loader.cfg.Limits, s), Event(Claimed{})
+	w.stream, w.turn = s, w.loader.clock.Now()
+	state, event := Begin(w.loader.cfg.Limits, s), Event(Claimed{Warm: w.session != nil})
 	for {
 		var action Action
 		state, action = Step(state, event)
@@ -68,7 +71,7 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 	case FetchNext:
 		return w.fetchNext(ctx)
 	case Open:
-		if err := pause(ctx, jitter(a.Wait)); err != nil {
+		if err := w.loader.clock.Pause(ctx, w.loader.clock.Spread(a.Wait)); err != nil {
 			return Lost{err}
 		}
 		return w.open(ctx)
@@ -110,10 +113,10 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 	case RecordSuccess:
 		return w.recordSuccess(ctx, a.Applied)
 	case RecordRetry:
-		a.Failure.Wait = jitter(a.Failure.Wait)
+		a.Failure.Wait = w.loader.clock.Spread(a.Failure.Wait)
 		return w.recordFailure(ctx, "batch came to nothing; it is tried again", a.Failure, w.loader.deps.Queue.Retry)
 	case RecordDefer:
-		a.Failure.Wait = jitter(a.Failure.Wait)
+		a.Failure.Wait = w.loader.clock.Spread(a.Failure.Wait)
 		return w.recordFailure(ctx, "batch could not be begun; it waits", a.Failure,
 			func(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error) {
 				return sluice.RetryWait, w.loader.deps.Queue.Defer(ctx, l, f)
@@ -132,18 +135,44 @@ func orFailed(err error, phase lake.Phase, ok Event) Event {
 }
 
 func (w *worker) fetchNext(ctx context.Context) Event {
-	if w.applied >= turnBatches || time.Since(w.turn) > turnTime && w.applied > 0 {
-		return Idle{} // others get their turn; the stream is claimed again when none waits
+	l := w.loader
+	now := l.clock.Now()
+	l.mu.Lock()
+	draining, busy, renewed := l.draining, l.inFlight(now), w.hold.renewed
+	l.mu.Unlock()
+	if draining {
+		return Idle{}
 	}
-	work, err := w.loader.deps.Queue.Next(ctx, w.lease)
+	if w.applied >= turnBatches || w.applied > 0 && now.Sub(w.turn) >= turnTime {
+		contended, err := l.deps.Queue.Contended(ctx, busy)
+		if err != nil {
+			return Lost{err}
+		}
+		if contended {
+			return Idle{Offer: true}
+		}
+		w.applied, w.turn = 0, now
+	}
+	if now.Sub(renewed) >= l.cfg.LeaseTTL/2 {
+		l.renewNow(ctx, w.hold)
+	}
+	if ctx.Err() != nil {
+		return Lost{context.Cause(ctx)}
+	}
+	work, err := l.deps.Queue.Next(ctx, w.lease)
 	switch {
 	case errors.Is(err, queue.ErrNoWork):
 		return Idle{}
 	case err != nil:
 		return Lost{err}
 	}
-	w.batch, w.begun = work.Batch, time.Now()
-	return Next{work}
+	w.batch, w.begun = work.Batch, now
+	next := Next{Work: work}
+	if w.session != nil && l.stale(warm{session: w.session, opened: w.opened}, now) {
+		w.close()
+		next.Cold = true
+	}
+	return next
 }
 
 func (w *worker) open(ctx context.Context) Event {
@@ -152,7 +181,7 @@ func (w *worker) open(ctx context.Context) Event {
 	if err != nil {
 		return Failed{lake.AsFailure(err, lake.PhaseConnect, "open a session")}
 	}
-	w.session = s
+	w.session, w.opened = s, w.loader.clock.Now()
 	return Opened{}
 }
 
@@ -214,8 +243,9 @@ func (w *worker) apply(ctx context.Context, a Apply) Event {
 
 // resolve reads back what became of a COMMIT without an answer, on a session of its own, for at most resolveTimeout.
 func (w *worker) resolve(ctx context.Context, a Resolve) Event {
-	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, errors.New("it took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, errLate)
 	defer cancel()
+	begun := w.loader.clock.Now()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		ev := w.open(ctx)
 		if _, ok := ev.(Opened); ok {
@@ -229,7 +259,11 @@ func (w *worker) resolve(ctx context.Context, a Resolve) Event {
 				return Failed{f}
 			}
 		}
-		if err := pause(ctx, wait); err != nil {
+		err := w.loader.clock.Pause(ctx, wait)
+		if w.loader.clock.Now().Sub(begun) >= resolveTimeout {
+			err = errLate
+		}
+		if err != nil {
 			return Failed{lake.Fail(lake.PhaseResolve, lake.Deferred, sluice.E("SLUICE-LAKE-UNRESOLVED", doing(w.batch),
 				"the lake did not say in time whether the last commit is stored", "it is looked into again by itself; see `sluice doctor`", err))}
 		}
@@ -244,7 +278,7 @@ func (w *worker) recordSuccess(ctx context.Context, a queue.Applied) Event {
 	}
 	w.applied++
 	w.log.Info("batch applied", "run_id", w.batch.RunID, "batch_id", a.BatchID, "batch_index", w.batch.BatchIndex, "op", a.Op,
-		"rows", a.RowsWritten, "origin", a.Origin, "reason", a.Reason, "duration_ms", time.Since(w.begun).Milliseconds())
+		"rows", a.RowsWritten, "origin", a.Origin, "reason", a.Reason, "duration_ms", w.loader.clock.Now().Sub(w.begun).Milliseconds())
 	w.loader.count(1, 0)
 	return Recorded{}
 }
@@ -272,24 +306,4 @@ func (l *Loader) count(batches, failures int64) {
 	defer l.mu.Unlock()
 	l.status.Batches += batches
 	l.status.Failures += failures
-}
-
-// pause waits, or gives the cause of ctx's end.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
-// jitter spreads a wait by ±20 %.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
