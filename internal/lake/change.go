@@ -2,6 +2,7 @@ package lake
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice/internal/sluice"
@@ -40,6 +41,49 @@ type Assignment struct {
 	To   Column
 	From string
 	Cast bool
+	// File is the file column's type where parts of it have no type (NullType): the engine reads those as INTEGER, which
+	// casts to few types.
+	File *Type
+	// Value is SQL that takes the place of a file column. It belongs to the load, not to the row: a row that differs in
+	// nothing else is left alone.
+	Value string
+}
+
+// expr is the assigned value, of a file f.
+func (a Assignment) expr() string {
+	if a.Value != "" {
+		return a.Value
+	}
+	e := "f." + Ident(a.From)
+	if a.File != nil {
+		e = untyped(e, *a.File, 0)
+	}
+	if a.Cast {
+		e = "CAST(" + e + " AS " + a.To.Type.String() + ")"
+	}
+	return e
+}
+
+// untyped gives NULL for all parts of a value that have no type. Whether a list is NULL or empty stays as it is.
+func untyped(e string, t Type, depth int) string {
+	if !t.HasNull() {
+		return e
+	}
+	x := fmt.Sprintf("x%d", depth)
+	switch t.Base {
+	case NullType:
+		return "NULL"
+	case "LIST", "ARRAY":
+		return fmt.Sprintf("list_transform(%s, lambda %s: %s)", e, x, untyped(x, *t.Elem, depth+1))
+	case "MAP":
+		return fmt.Sprintf("map_from_entries(list_transform(map_entries(%s), lambda %s: struct_pack(k := %s, v := %s)))", e, x,
+			untyped(x+".key", *t.Key, depth+1), untyped(x+".value", *t.Elem, depth+1))
+	}
+	parts := make([]string, len(t.Fields))
+	for i, f := range t.Fields {
+		parts[i] = Ident(f.Name) + " := " + untyped(e+"."+Ident(f.Name), f.Type, depth)
+	}
+	return fmt.Sprintf("CASE WHEN %s IS NOT NULL THEN struct_pack(%s) END", e, strings.Join(parts, ", "))
 }
 
 // Changes say how change rows are applied: the last change of a key counts, by Order and then by position.
@@ -109,6 +153,11 @@ func (c Change) Statements() []Statement {
 	return out
 }
 
+// alters reports whether the change makes another table of the target: what was known of it is void.
+func (c Change) alters() bool {
+	return c.Op == sluice.OpCreate || c.Op == sluice.OpReplace || len(c.Add) > 0 || len(c.Widen) > 0
+}
+
 func columnDefs(cs Columns) string {
 	parts := make([]string, len(cs))
 	for i, c := range cs {
@@ -155,10 +204,7 @@ func (c Change) source() string {
 	items := make([]string, len(c.Assign))
 	from := map[string]string{}
 	for i, a := range c.Assign {
-		expr := "f." + Ident(a.From)
-		if a.Cast {
-			expr = "CAST(" + expr + " AS " + a.To.Type.String() + ")"
-		}
+		expr := a.expr()
 		from[a.To.Name] = expr
 		items[i] = expr + " AS " + Ident(a.To.Name)
 	}
@@ -205,10 +251,12 @@ func (c Change) merge() Statement {
 			continue
 		}
 		set = append(set, n+" = s."+n)
-		differs = append(differs, fmt.Sprintf("t.%s IS DISTINCT FROM s.%s", n, n))
+		if a.Value == "" {
+			differs = append(differs, differ(n, a.To.Type))
+		}
 	}
 	q := fmt.Sprintf("MERGE INTO %s AS t USING (%s) AS s ON %s", c.Target.SQL(), c.source(), c.sameKey())
-	if len(set) > 0 {
+	if len(set) > 0 && (len(differs) > 0 || !c.OnlyChanged) {
 		when := ""
 		if c.OnlyChanged {
 			when = " AND (" + strings.Join(differs, " OR ") + ")"
@@ -217,6 +265,24 @@ func (c Change) merge() Statement {
 	}
 	q += fmt.Sprintf(" WHEN NOT MATCHED THEN INSERT (%s) VALUES (%s)", identList(c.targets()), strings.Join(values, ", "))
 	return Statement{SQL: q, Data: true, WantRows: -1}
+}
+
+// differ compares a column of table and source so that no difference is missed: some values are equal to the engine and
+// yet not the same, 30 days and one month, or 0.0 and -0.0; and it refuses to compare variants (docs/adr/0060).
+func differ(column string, t Type) string {
+	of := func(bases ...string) bool {
+		return t.has(func(p Type) bool { return slices.Contains(bases, p.Base) })
+	}
+	d := fmt.Sprintf("t.%[1]s IS DISTINCT FROM s.%[1]s", column)
+	switch {
+	case of("VARIANT"):
+		return "true"
+	case t.Base == "DOUBLE", t.Base == "FLOAT":
+		return d + fmt.Sprintf(" OR signbit(t.%[1]s) <> signbit(s.%[1]s)", column)
+	case of("INTERVAL", "DOUBLE", "FLOAT"):
+		return d + fmt.Sprintf(" OR t.%[1]s::VARCHAR <> s.%[1]s::VARCHAR", column)
+	}
+	return d
 }
 
 func (c Change) sameKey() string {

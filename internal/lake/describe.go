@@ -23,19 +23,27 @@ type Target struct {
 	Columns      Columns
 }
 
+// Looking at a file touches no lake: it needs no transaction, and leaves none behind.
+
 // DescribeFile reads the footer of a Parquet file.
 func (s *Session) DescribeFile(ctx context.Context, path string) (File, error) {
 	var f File
 	doing := "describe file " + path
-	err := s.read(ctx, PhaseDescribe, doing, func() error {
-		var err error
-		if f.Columns, err = s.describe(ctx, "SELECT * FROM "+readParquet(path, false)); err != nil {
-			return err
-		}
-		return s.conn.QueryRow(ctx, "SELECT sum(num_rows)::BIGINT, sum(file_size_bytes)::BIGINT FROM parquet_file_metadata("+
-			PathLiteral(path)+")").Scan(&f.Rows, &f.SizeBytes)
-	})
-	return f, err
+	var err error
+	if f.Columns, err = s.describe(ctx, "SELECT * FROM "+readParquet(path, false)); err != nil {
+		return f, s.fail(err, PhaseDescribe, doing)
+	}
+	odd := false
+	err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT sum(num_rows)::BIGINT, sum(file_size_bytes)::BIGINT, "+
+		"EXISTS (FROM parquet_schema(%[1]s) WHERE %[2]s) FROM parquet_file_metadata(%[1]s)", PathLiteral(path), misread)).
+		Scan(&f.Rows, &f.SizeBytes, &odd)
+	if err == nil && odd {
+		err = s.correct(ctx, path, f.Columns)
+	}
+	if err != nil {
+		return f, s.fail(err, PhaseDescribe, doing)
+	}
+	return f, nil
 }
 
 // DescribeTarget looks at a table. The answer is kept with the session until an error or Forget: nobody else changes a
@@ -126,10 +134,10 @@ func (s *Session) DescribeKeys(ctx context.Context, path string, ask KeyQuery) (
 	q := fmt.Sprintf("SELECT count(*) FILTER (WHERE %s)::BIGINT, (count(*) - count(DISTINCT row(%s)))::BIGINT, "+
 		"count(*) FILTER (WHERE %s)::BIGINT, coalesce(any_value(%s) FILTER (WHERE %s), 'NULL')::VARCHAR, count(*) FILTER (WHERE %s)::BIGINT FROM %s",
 		anyNull(ask.Keys), identList(ask.Keys), badOp, op, badOp, nullOrder, readParquet(path, false))
-	err := s.read(ctx, PhaseDescribe, "look at the keys in file "+path, func() error {
-		return s.conn.QueryRow(ctx, q).Scan(&k.NullRows, &k.DuplicateRows, &k.BadOps, &k.BadOp, &k.NullOrders)
-	})
-	return k, err
+	if err := s.conn.QueryRow(ctx, q).Scan(&k.NullRows, &k.DuplicateRows, &k.BadOps, &k.BadOp, &k.NullOrders); err != nil {
+		return k, s.fail(err, PhaseDescribe, "look at the keys in file "+path)
+	}
+	return k, nil
 }
 
 func anyNull(columns []string) string {

@@ -2,6 +2,7 @@ package lake_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,5 +99,43 @@ func TestMergeOfTheNewestRows(t *testing.T) {
 		if want := fmt.Sprintf("%[1]d|%[1]d", rows); got[0] != want {
 			t.Fatalf("month %s: got %s, want %s", month, got[0], want)
 		}
+	}
+}
+
+// TestAbortedTransactionTakesNoInsert is the fact on which the marker stands as the proof that a transaction is alive
+// (docs/adr/0007): on the engine itself, without the warehouse's own transaction state in between.
+func TestAbortedTransactionTakesNoInsert(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for _, q := range []string{
+		"SET extension_directory = " + lake.Literal(house.Extensions(t)), "LOAD ducklake",
+		"ATTACH " + lake.Literal("ducklake:"+t.TempDir()+"/c.ducklake") + " AS lake (DATA_PATH " + lake.Literal(t.TempDir()+"/data/") + ")",
+		"CREATE TABLE lake.t (i BIGINT)", "BEGIN", "INSERT INTO lake.t VALUES (1)",
+	} {
+		if _, err := conn.ExecContext(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	if _, err := conn.ExecContext(t.Context(), "SELECT error('stop')"); err == nil {
+		t.Fatal("the statement that should abort the transaction did not fail")
+	}
+	if _, err := conn.ExecContext(t.Context(), "INSERT INTO lake.t VALUES (2)"); err == nil {
+		t.Fatal("an aborted transaction took an INSERT")
+	}
+	if _, err := conn.ExecContext(t.Context(), "COMMIT"); err != nil {
+		t.Logf("COMMIT of an aborted transaction is refused by now: %v", err)
+	}
+	var n int
+	if err := conn.QueryRowContext(t.Context(), "SELECT count(*) FROM lake.t").Scan(&n); err != nil || n != 0 {
+		t.Fatalf("%d rows of an aborted transaction are there, %v", n, err)
 	}
 }

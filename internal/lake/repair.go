@@ -43,7 +43,10 @@ func (s *Session) Repair(ctx context.Context, id sluice.StreamID, t Table, m Mar
 				rows += tag.RowsAffected()
 			}
 		}
-		return s.sign(ctx, w, "repair")
+		if err := s.sign(ctx, w, "repair"); err != nil {
+			return err
+		}
+		return s.readBack(ctx, w)
 	}()
 	if err != nil {
 		s.rollback()

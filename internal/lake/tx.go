@@ -34,8 +34,7 @@ type Applied struct {
 	Phases      map[string]int64 // milliseconds: data, marker, commit
 }
 
-// Apply runs the transaction of a write (spec/lake.md §4): BEGIN; the fence; DDL; data; marker; message; the fence read
-// back; COMMIT. An error is a Failure whose Outcome says what is stored: NotDone for everything before COMMIT, Unknown for
+// Apply runs the transaction of a write (spec/lake.md §4): BEGIN; the fence; DDL; data; message; marker; COMMIT. An error is a Failure whose Outcome says what is stored: NotDone for everything before COMMIT, Unknown for
 // COMMIT itself. After an error the session is Broken.
 func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	doing := fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID)
@@ -76,7 +75,9 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 		return Applied{}, err
 	}
 	done()
-	s.Forget(w.Change.Target)
+	if w.Change.alters() {
+		s.Forget(w.Change.Target)
+	}
 	return Applied{FenceSeq: w.Seq + 1, Snapshot: s.lastSnapshot(ctx), RowsWritten: rows, Phases: phases}, nil
 }
 
@@ -120,25 +121,35 @@ func (s *Session) change(ctx context.Context, w Write) (int64, error) {
 	return rows, nil
 }
 
-// prove writes the marker and the commit message, and reads the fence back: COMMIT of an aborted transaction would answer
-// OK and store nothing (spec/lake.md rule 10).
+// prove writes the commit message and, as the last statement before COMMIT, the marker. That the marker's row was taken
+// shows that the transaction is alive: COMMIT of an aborted one would answer OK and store nothing, but an INSERT in it fails
+// (spec/lake.md rule 10; docs/adr/0007).
 func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
-	_, err := s.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s VALUES ('marker', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now())`,
+	if err := s.sign(ctx, w, string(w.Change.Op)); err != nil {
+		return err
+	}
+	tag, err := s.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s VALUES ('marker', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now())`,
 		ControlTable(w.StreamID).SQL()),
 		w.Seq+1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
 		w.Change.Target.Schema, w.Change.Target.Name, w.TableID, rows)
 	if err != nil {
 		return err
 	}
-	return s.sign(ctx, w, string(w.Change.Op))
+	if tag.RowsAffected() != 1 {
+		return internalFailure(PhaseData, "the marker of batch %s of stream %s was written %d times", w.BatchID, w.StreamID, tag.RowsAffected())
+	}
+	return nil
 }
 
-// sign writes the commit message and reads the fence back.
+// sign writes the commit message by which the snapshot is found again.
 func (s *Session) sign(ctx context.Context, w Write, what string) error {
-	if _, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
-		Catalog, Literal(what), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1)))); err != nil {
-		return err
-	}
+	_, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
+		Catalog, Literal(what), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1))))
+	return err
+}
+
+// readBack reads the fence inside its own transaction.
+func (s *Session) readBack(ctx context.Context, w Write) error {
 	var seq int64
 	if err := s.conn.QueryRow(ctx, fmt.Sprintf("SELECT seq FROM %s WHERE kind = 'fence'", ControlTable(w.StreamID).SQL())).Scan(&seq); err != nil {
 		return err

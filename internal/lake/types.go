@@ -18,6 +18,26 @@ type Type struct {
 	Elem   *Type
 }
 
+// NullType is the base of a Parquet column that has no type yet, because nothing but NULL was written to it. The engine
+// reads such a column as INTEGER.
+const NullType = `"NULL"`
+
+// HasNull reports whether the type, or a part of it, has no type yet.
+func (t Type) HasNull() bool { return t.has(func(p Type) bool { return p.Base == NullType }) }
+
+// has looks for a part of the type, the type itself included.
+func (t Type) has(what func(Type) bool) bool {
+	if what(t) || t.Key != nil && t.Key.has(what) || t.Elem != nil && t.Elem.has(what) {
+		return true
+	}
+	for _, f := range t.Fields {
+		if f.Type.has(what) {
+			return true
+		}
+	}
+	return false
+}
+
 // Column is a named type.
 type Column struct {
 	Name string

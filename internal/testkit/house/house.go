@@ -231,11 +231,29 @@ func (h *House) Connect(org sluice.Org) *pgx.Conn {
 	return c
 }
 
+// Service opens a connection with the rights of the loader, for statements by hand.
+func (h *House) Service(org sluice.Org) *pgx.Conn {
+	h.t.Helper()
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("svc_loader", password), Host: h.Addr, Path: string(org), RawQuery: "sslmode=disable"}
+	c, err := pgx.Connect(h.t.Context(), u.String())
+	if err != nil {
+		h.t.Fatalf("connect to org %s as the loader: %v", org, err)
+	}
+	h.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
 // Rows runs a query as a person of the org and gives its rows as text, columns joined by |, NULL as ∅.
 func (h *House) Rows(org sluice.Org, query string) []string {
 	h.t.Helper()
 	c := h.Connect(org)
 	defer func() { _ = c.Close(context.Background()) }()
+	return h.RowsOn(c, query)
+}
+
+// RowsOn is Rows on a connection that is open.
+func (h *House) RowsOn(c *pgx.Conn, query string) []string {
+	h.t.Helper()
 	rows, err := c.Query(h.t.Context(), query, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		h.t.Fatalf("query %q: %v", query, err)
