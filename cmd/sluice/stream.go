@@ -38,7 +38,7 @@ func (o *streamAddOptions) AddFlags(fset *pflag.FlagSet) {
 	fset.StringVar(&o.Prefix, "prefix", "", "prefix of the source")
 	fset.StringVar(&o.Name, "name", "", "name of the source table")
 	fset.StringVar(&o.SyncType, "sync-type", "", "full_refresh, incremental, append or cdc")
-	fset.StringSliceVar(&o.Keys, "key", nil, "column of the primary key; may be repeated")
+	fset.StringSliceVar(&o.Keys, "primary-key", nil, "column of the primary key; may be repeated")
 	fset.StringSliceVar(&o.DedupeOrder, "dedupe-order", nil, "column whose greatest value is the newest row; may be repeated")
 	fset.BoolVar(&o.UniqueKeys, "unique-keys", false, "the producer vouches for unique keys in a first-ever run")
 	fset.StringVar(&o.SchemaPolicy, "schema-policy", "", "evolve (default), freeze or quarantine")
@@ -74,7 +74,7 @@ func newStreamAddCommand(out *output) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "add --org ORG --team T --source-type S --name N --sync-type TYPE",
 		Short:   "Register a stream",
-		Example: "  sluice stream add --org acme --team 7 --source-type stripe --name invoices --sync-type incremental --key id",
+		Example: "  sluice stream add --org acme --team 7 --source-type stripe --name invoices --sync-type incremental --primary-key id",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, f := range []struct {

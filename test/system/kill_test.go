@@ -70,7 +70,7 @@ func newTable(t testing.TB, i *installation, org, name string, merge bool) *tabl
 	tb := &table{stream: "1/k/" + name, target: "team_1_data_imports.k_" + name, merge: merge}
 	args := []string{"stream", "add", "--org", org, "--team", "1", "--source-type", "k", "--name", name}
 	if merge {
-		args = append(args, "--sync-type", "incremental", "--key", "id")
+		args = append(args, "--sync-type", "incremental", "--primary-key", "id")
 	} else {
 		args = append(args, "--sync-type", "append")
 	}
