@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // File is what the engine says about a Parquet file.
@@ -21,6 +23,7 @@ type Target struct {
 	SchemaExists bool
 	TableID      int64
 	Columns      Columns
+	Layout       []string // columns by which the table's files are partitioned or sorted; they keep their type
 }
 
 // Looking at a file touches no lake: it needs no transaction, and leaves none behind.
@@ -35,7 +38,8 @@ func (s *Session) DescribeFile(ctx context.Context, path string) (File, error) {
 	}
 	odd := false
 	err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT sum(num_rows)::BIGINT, sum(file_size_bytes)::BIGINT, "+
-		"EXISTS (FROM parquet_schema(%[1]s) WHERE %[2]s) FROM parquet_file_metadata(%[1]s)", PathLiteral(path), misread)).
+		"(SELECT coalesce(bool_or(%[2]s), false) OR count(*) > count(DISTINCT lower(name)) FROM parquet_schema(%[1]s)) "+
+		"FROM parquet_file_metadata(%[1]s)", PathLiteral(path), misread)).
 		Scan(&f.Rows, &f.SizeBytes, &odd)
 	if err == nil && odd {
 		err = s.correct(ctx, path, f.Columns)
@@ -63,13 +67,30 @@ func (s *Session) DescribeTarget(ctx context.Context, t Table) (Target, error) {
 			return err
 		}
 		d.SchemaExists = true
-		d.Columns, err = s.describe(ctx, t.SQL())
+		if d.Columns, err = s.describe(ctx, t.SQL()); err != nil {
+			return err
+		}
+		d.Layout, err = s.layout(ctx, d.TableID)
 		return err
 	})
 	if err == nil && d.Exists {
 		s.known[t] = d
 	}
 	return d, err
+}
+
+// layout lists the columns that partition or sort a table.
+func (s *Session) layout(ctx context.Context, tableID int64) ([]string, error) {
+	rows, err := s.conn.Query(ctx, fmt.Sprintf(`SELECT DISTINCT c.column_name FROM %[1]s.ducklake_column c
+		WHERE c.table_id = $1 AND c.end_snapshot IS NULL AND c.parent_column IS NULL AND (
+			c.column_id IN (SELECT p.column_id FROM %[1]s.ducklake_partition_column p JOIN %[1]s.ducklake_partition_info i
+				ON i.partition_id = p.partition_id WHERE i.table_id = $1 AND i.end_snapshot IS NULL)
+			OR c.column_name IN (SELECT trim(e.expression, '"') FROM %[1]s.ducklake_sort_expression e JOIN %[1]s.ducklake_sort_info i
+				ON i.sort_id = e.sort_id WHERE i.table_id = $1 AND i.end_snapshot IS NULL))`, metadata), tableID)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // Forget drops what the session knows about a table.

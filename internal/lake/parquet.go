@@ -18,7 +18,8 @@ type node struct {
 	precision, scale int
 }
 
-// correct puts the file's own types into columns where the engine tells others.
+// correct puts the file's own names and types into columns where the engine tells others: it also renames columns that
+// differ only in case.
 func (s *Session) correct(ctx context.Context, path string, columns Columns) error {
 	rows, err := s.conn.Query(ctx, "SELECT name, coalesce(num_children, 0)::INTEGER, coalesce(logical_type LIKE 'NullType%', false), "+
 		"coalesce(precision, 0)::INTEGER, coalesce(scale, 0)::INTEGER FROM parquet_schema("+PathLiteral(path)+")")
@@ -36,7 +37,7 @@ func (s *Session) correct(ctx context.Context, path string, columns Columns) err
 	}
 	t := tree{nodes: nodes, next: 1}
 	for i := range columns {
-		t.correct(&columns[i].Type)
+		t.correct(&columns[i])
 	}
 	return nil
 }
@@ -62,8 +63,16 @@ func (t *tree) skip(n node) {
 	}
 }
 
-// correct takes the subtree of a type. Where the two are not of one shape the type stays as it is.
-func (t *tree) correct(typ *Type) {
+// correct takes the subtree of a column or field.
+func (t *tree) correct(c *Column) {
+	if t.next < len(t.nodes) {
+		c.Name = t.nodes[t.next].name
+	}
+	t.typ(&c.Type)
+}
+
+// typ takes the subtree of a type. Where the two are not of one shape the type stays as it is.
+func (t *tree) typ(typ *Type) {
 	n := t.take()
 	switch {
 	case n.untyped:
@@ -72,7 +81,7 @@ func (t *tree) correct(typ *Type) {
 		*typ = Type{Base: "DECIMAL", Width: n.precision, Scale: n.scale}
 	case typ.Base == "STRUCT" && n.children == len(typ.Fields):
 		for i := range typ.Fields {
-			t.correct(&typ.Fields[i].Type)
+			t.correct(&typ.Fields[i])
 		}
 		return
 	case typ.Base == "LIST" && n.children == 1:
@@ -80,12 +89,12 @@ func (t *tree) correct(typ *Type) {
 		if middle := t.nodes[min(t.next, len(t.nodes)-1)]; middle.children == 1 && (typ.Elem.Base != "STRUCT" || middle.name == "list" || middle.name == "bag") {
 			t.take()
 		}
-		t.correct(typ.Elem)
+		t.typ(typ.Elem)
 		return
 	case typ.Base == "MAP" && n.children == 1:
 		if pair := t.take(); pair.children == 2 {
-			t.correct(typ.Key)
-			t.correct(typ.Elem)
+			t.typ(typ.Key)
+			t.typ(typ.Elem)
 		} else {
 			t.skip(pair)
 		}

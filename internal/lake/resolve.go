@@ -24,10 +24,21 @@ func (s *Session) writeTo(w Write) string {
 	}
 	switch w.Change.Op {
 	case sluice.OpCreate, sluice.OpReplace, sluice.OpInsert:
+		for _, a := range w.Change.Assign {
+			if !registrable(a.To.Type) {
+				return ""
+			}
+		}
 	case sluice.OpMerge, sluice.OpRegister, sluice.OpNothing:
 		return ""
 	}
 	return s.newKey(w)
+}
+
+// registrable reports whether a file with such a column can be made part of a table: the engine takes neither variants nor
+// geometries from files that it has not written for the lake itself.
+func registrable(t Type) bool {
+	return !t.has(func(p Type) bool { return p.Base == "VARIANT" || p.Base == "GEOMETRY" })
 }
 
 // newKey gives a key for rows of a write that no other attempt uses.

@@ -46,6 +46,9 @@ func Merged(stream, run sluice.Options) sluice.Options {
 	if run.CDC != nil {
 		o.CDC = run.CDC
 	}
+	if run.Lineage {
+		o.Lineage = true
+	}
 	return o
 }
 
