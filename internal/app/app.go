@@ -75,10 +75,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 	a.streams = stream.New(db, a.queue)
 	a.credentials = &credentials{orgs: a.orgs, held: map[sluice.Org]lake.Credential{}}
 	a.provisioner = newProvisioner(cfg, a.orgs, a.log)
+	a.metrics = newMetrics(a)
 	if cfg.Has(config.RoleLoader) {
 		a.loader = a.newLoader()
 	}
-	a.metrics = newMetrics(a)
 	return a, nil
 }
 
@@ -243,5 +243,7 @@ func (a *App) newLoader() *load.Loader {
 		Owner: ownerID(), Concurrency: c.Concurrency, Poll: c.Poll.D(), BatchTimeout: c.BatchTimeout.D(), LeaseTTL: c.Lease.TTL.D(),
 		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(),
 		Limits: load.Limits{MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase.D(), SecondLook: c.SecondLook.D()},
-	}, load.Deps{Queue: a.queue, Streams: a.streams, Sessions: load.Dial(dialer), Log: a.log})
+	}, load.Deps{
+		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(dialer), a.metrics.load}, Log: a.log,
+	})
 }

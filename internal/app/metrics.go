@@ -20,6 +20,8 @@ type metrics struct {
 	enqueued    *prometheus.CounterVec
 	sweepErrors prometheus.Counter
 	headRepairs prometheus.Counter
+	load        *loadMetrics
+	queue       *queueGauges
 }
 
 func newMetrics(a *App) *metrics {
@@ -35,6 +37,7 @@ func newMetrics(a *App) *metrics {
 	build.WithLabelValues(BuildVersion().Version, extension.Engine, extension.Version("ducklake")).Set(1)
 	m.registry.MustRegister(m.requests, m.requestTime, m.enqueued, m.sweepErrors, m.headRepairs, build, &stateCollector{a},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
 	return m
 }
 

@@ -54,5 +54,14 @@ func (a *App) sweep(ctx context.Context) error {
 		case r.BatchesRemoved > 0 || r.RowsRemoved > 0:
 			log.InfoContext(ctx, "retention applied", "batches", r.BatchesRemoved, "rows", r.RowsRemoved)
 		}
+		gauges, err := a.queue.Gauges(ctx)
+		if err != nil {
+			if ctx.Err() == nil { // the old values stay
+				a.metrics.sweepErrors.Inc()
+				log.WarnContext(ctx, "gauges not read", "error", err)
+			}
+			return
+		}
+		a.metrics.queue.set(gauges)
 	})
 }
