@@ -132,6 +132,12 @@ var rules = []rule{
 	{text: []string{"Parquet", "Corrupt"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
 	{text: []string{"TProtocolException"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
 	{text: []string{"Footer length error"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
+	{text: []string{"don't know what type"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", what: damaged, hint: corruptHint},
+	{text: []string{"Corrupted file?"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
+	{text: []string{"Failed to decompress"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
+	{text: []string{"unsupported GZIP stream"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
+	{text: []string{"Out of buffer"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", what: damaged, hint: corruptHint},
+	{text: []string{"Invalid string encoding found in Parquet file"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
 
 	// the lake
 	{text: []string{"Cannot open file", ".parquet"}, class: Permanent, code: "SLUICE-LAKE-DAMAGED", hint: "data files of the lake are missing: `sluice doctor --lake`"},
@@ -161,6 +167,9 @@ var rules = []rule{
 	{states: []string{"0A000", "42601", "42703", "42P01", "42883", "3F000"}, class: Permanent, code: "SLUICE-LOAD-STATEMENT", hint: "this is a bug, or something the engine does not support: the statement is in the log"},
 	{states: []string{"25P02"}, class: Counted, code: "SLUICE-LOAD-UNCLASSIFIED", what: "a statement was sent in a failed transaction", hint: "this is a bug: please report it"},
 }
+
+// damaged takes the place of messages that say nothing to anybody.
+const damaged = "a page or the footer of the file is damaged"
 
 const corruptHint = "write the file again under a new path and enqueue it as a new run, or discard the batch"
 

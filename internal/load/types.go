@@ -104,8 +104,9 @@ func rank(base string) (row, col int) {
 }
 
 // Fit compares a file's (stored) type with the target's and, if the target has to widen, says to what. The widening
-// matrix is what ALTER can do on a lake: integers of one sign, FLOAT to DOUBLE, DECIMAL of one scale, TIMESTAMP to
-// TIMESTAMPTZ, new fields of a STRUCT, and all of these inside of lists, maps and structs.
+// matrix is what ALTER can do on a lake: integers of one sign, FLOAT to DOUBLE, DECIMAL of one scale, new fields of a
+// STRUCT, and all of these inside of lists, maps and structs. TIMESTAMP to TIMESTAMPTZ is not among them: rows written
+// before would be read in the time zone of whoever reads (docs/adr/0060).
 func Fit(file, target lake.Type) (Fitness, lake.Type) {
 	switch {
 	case file.Equal(target):
@@ -131,8 +132,6 @@ func Fit(file, target lake.Type) (Fitness, lake.Type) {
 	case file.Base == "DOUBLE" && target.Base == "FLOAT":
 		return Wider, file
 	case file.Base == "DECIMAL" && target.Base == "DECIMAL" && file.Scale == target.Scale && file.Width > target.Width:
-		return Wider, file
-	case file.Base == "TIMESTAMP WITH TIME ZONE" && target.Base == "TIMESTAMP":
 		return Wider, file
 	}
 	return Conflicting, target

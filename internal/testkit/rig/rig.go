@@ -166,6 +166,24 @@ func (r *Rig) Copy(file string) string {
 	return r.House.Copy(r.Org, file)
 }
 
+// ReadFile reads a file.
+func (r *Rig) ReadFile(path string) []byte {
+	r.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return b
+}
+
+// WriteFile writes a file anew.
+func (r *Rig) WriteFile(path string, b []byte) {
+	r.Helper()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // Values is a query of rows, each a SQL tuple without its parentheses; columns is what SELECT makes of them, as in
 // "id::BIGINT AS id, v".
 func Values(names, columns string, rows ...string) string {
