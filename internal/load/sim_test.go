@@ -102,12 +102,19 @@ func simulate(t *testing.T, seed uint64) *rig {
 	faults := []float64{0, 0.01, 0.05, 0.15}[rng.IntN(4)] // how often a call fails
 	crashes := []float64{0, 0.003, 0.02}[rng.IntN(3)]
 	freezes := []float64{0, 0.003, 0.01}[rng.IntN(3)]
+	burst := 0 // faults come together: a network that loses one call loses the next ones, too
 	r.fate = func(call string) fate {
-		if rng.Float64() >= faults {
+		if burst = max(burst-1, 0); rng.Float64() >= faults && (burst == 0 || rng.IntN(2) == 0) {
 			return fate{}
 		}
+		if rng.IntN(3) == 0 {
+			burst = 2 + rng.IntN(20)
+		}
 		if call == "apply" {
-			return fate{fault: laketest.LoseConn + laketest.Fault(rng.IntN(4)), die: rng.IntN(8) == 0}
+			return fate{fault: laketest.LoseConn + laketest.Fault(rng.IntN(5)), die: rng.IntN(8) == 0}
+		}
+		if lakeReads[call] && rng.IntN(4) == 0 {
+			return fate{fault: laketest.Conflict}
 		}
 		return fate{fault: laketest.LoseConn + laketest.Fault(rng.IntN(2)), die: rng.IntN(20) == 0}
 	}

@@ -298,12 +298,23 @@ func (s State) inSession() (State, Action) {
 
 // controlRead compares the lake with the queue before a batch is begun.
 func (s State) controlRead(c lake.Control) (State, Action) {
+	again, seq := s.read, s.control.Fence.Seq
 	s.control, s.read = c, true
-	b := s.work.Batch
-	if s.begun {
-		return s.afterBegin()
+	switch {
+	case !s.begun:
+		return s, Start{s.work.Batch.BatchID}
+	case c.Marker != nil:
+		return s, Verify{*c.Marker}
+	case !again:
+		// A former owner counted this attempt and did not live to say how it ended. The lake says: not stored.
+		return s.fail(&lake.Failure{Phase: lake.PhaseData, Class: lake.Counted, Outcome: sluice.NotDone, Err: sluice.E(
+			"SLUICE-LOAD-INTERRUPTED", doing(s.work.Batch), fmt.Sprintf("the loader died in attempt %d", s.attempt),
+			"it is tried again by itself", nil)})
+	case c.Fence.Seq != seq:
+		return s, Stop{Why: sluice.E("SLUICE-LOAD-FENCE-LOST", doing(s.work.Batch),
+			fmt.Sprintf("the fence moved from %d to %d meanwhile", seq, c.Fence.Seq), "nothing to do: the other writer goes on", nil)}
 	}
-	return s, Start{b.BatchID}
+	return s, s.describe() // our own attempt, once more
 }
 
 // after reports whether a batch comes after the last one that the fence has seen.
@@ -327,25 +338,6 @@ func (s State) started() (State, Action) {
 			"mend the cause and run `sluice quarantine retry`", nil)))
 	}
 	return s, s.describe()
-}
-
-// afterBegin goes on with a batch that was executing before its control table was read: one that a former owner began, or
-// one that is redone after a conflict.
-func (s State) afterBegin() (State, Action) {
-	if s.control.Marker != nil {
-		return s, Verify{*s.control.Marker}
-	}
-	if s.redo > 0 && s.control.Fence.Seq != s.write.Seq {
-		return s, Stop{Why: sluice.E("SLUICE-LOAD-FENCE-LOST", doing(s.work.Batch),
-			fmt.Sprintf("the fence moved from %d to %d meanwhile", s.write.Seq, s.control.Fence.Seq), "nothing to do: the other writer goes on", nil)}
-	}
-	if s.redo > 0 || s.reread {
-		return s, s.describe()
-	}
-	// A former owner counted this attempt and did not live to say how it ended. The lake says: not stored.
-	return s.fail(&lake.Failure{Phase: lake.PhaseData, Class: lake.Counted, Outcome: sluice.NotDone, Err: sluice.E(
-		"SLUICE-LOAD-INTERRUPTED", doing(s.work.Batch), fmt.Sprintf("the loader died in attempt %d", s.attempt),
-		"it is tried again by itself", nil)})
 }
 
 // verified goes on with a batch that has its marker. Data files that are gone are repaired: the table goes back to what it
@@ -428,8 +420,12 @@ func (s State) again() (State, Action) {
 		}
 		return s, s.describe()
 	}
-	return s.deferred(lake.Fail(lake.PhaseData, lake.Deferred, sluice.E("SLUICE-LAKE-CONFLICT", doing(s.work.Batch),
-		fmt.Sprintf("other transactions were in the way %d times in a row", s.redo), "it is tried again by itself", nil)))
+	f := lake.Fail(lake.PhaseData, lake.Deferred, sluice.E("SLUICE-LAKE-CONFLICT", doing(s.work.Batch),
+		fmt.Sprintf("other transactions were in the way %d times in a row", s.redo), "it is tried again by itself", nil))
+	if s.unresolved() {
+		return s, Stop{Why: f, Rest: true}
+	}
+	return s.deferred(f)
 }
 
 // fail decides what follows from a failure. Whatever it is, the session that saw it is closed.
@@ -438,8 +434,13 @@ func (s State) fail(f *lake.Failure) (State, Action) {
 	if f.Outcome == sluice.Unknown {
 		return s, Resolve{s.write}
 	}
-	if !s.begun && f.Class != lake.NotOurs {
+	switch {
+	case f.Class == lake.NotOurs:
+		return s, Stop{Why: f}
+	case !s.begun:
 		return s.deferred(f) // whatever it is, it is not the batch's: nothing of it was looked at
+	case s.unresolved() && f.Class != lake.Conflict:
+		return s, Stop{Why: f, Rest: true} // still executing: the next owner resolves it
 	}
 	switch f.Class {
 	case lake.NotOurs:
@@ -447,7 +448,7 @@ func (s State) fail(f *lake.Failure) (State, Action) {
 	case lake.Conflict:
 		return s.again()
 	case lake.Deferred:
-		if f.Phase == lake.PhaseResolve || s.unresolved() {
+		if f.Phase == lake.PhaseResolve {
 			return s, Stop{Why: f, Rest: true} // still executing: the next owner resolves it
 		}
 		return s.deferred(f)
@@ -463,6 +464,9 @@ func (s State) fail(f *lake.Failure) (State, Action) {
 		}
 		return s.retry(f, s.limits.SecondLook)
 	case lake.Counted:
+		if s.control.Marker != nil {
+			return s.deferred(f) // it is applied: what failed is the look at its files
+		}
 		if s.attempt >= s.limits.MaxAttempts {
 			return s.quarantine(f)
 		}

@@ -19,7 +19,7 @@ func TestFaultSweep(t *testing.T) {
 	ways := []fate{
 		{fault: laketest.LoseConn}, {fault: laketest.LoseReply}, {fault: laketest.LoseCommit}, {fault: laketest.LateCommit},
 		{fault: laketest.LoseConn, die: true}, {fault: laketest.LoseReply, die: true}, {fault: laketest.LoseCommit, die: true},
-		{fault: laketest.LateCommit, die: true},
+		{fault: laketest.LateCommit, die: true}, {fault: laketest.Conflict},
 	}
 	base := newRig(t, 1)
 	sweepWorkload(base)
@@ -58,7 +58,10 @@ func sweep(t *testing.T, base *rig, n int, way fate) (*rig, string) {
 		if r.calls != n || name != "" {
 			return fate{}
 		}
-		if call != "apply" && way.fault > laketest.LoseReply || lakeReads[call] && way.fault > laketest.LoseConn {
+		if way.fault == laketest.Conflict && call != "apply" && !lakeReads[call] {
+			return fate{}
+		}
+		if way.fault != laketest.Conflict && call != "apply" && way.fault > laketest.LoseReply || lakeReads[call] && way.fault > laketest.LoseConn && way.fault != laketest.Conflict {
 			return fate{} // the same as another way
 		}
 		name = call

@@ -28,6 +28,7 @@ const (
 	LoseReply        // COMMIT was carried out, its reply is lost
 	LoseCommit       // COMMIT never arrived, and the client cannot know
 	LateCommit       // COMMIT arrives later, at the next Settle
+	Conflict         // another transaction was in the way, and the client was told before it sent COMMIT
 )
 
 // ErrLost is the cause of a fault.
@@ -134,6 +135,10 @@ func lost(phase lake.Phase) *lake.Failure {
 	return lake.Fail(phase, lake.Deferred, sluice.E("SLUICE-LOAD-CONNECT", "talk to the lake", "the connection was lost", "it is tried again by itself", ErrLost))
 }
 
+func conflict(phase lake.Phase) *lake.Failure {
+	return lake.Fail(phase, lake.Conflict, sluice.E("SLUICE-LAKE-CONFLICT", "use the lake", "Transaction conflict", "it is redone by itself", nil))
+}
+
 // FakeSession is a session to a Fake.
 type FakeSession struct {
 	lake   *Fake
@@ -144,11 +149,16 @@ func (s *FakeSession) begin(ctx context.Context, call string, phase lake.Phase) 
 	if s.broken {
 		return lost(phase)
 	}
-	if s.lake.fault(ctx, call) != NoFault {
+	switch s.lake.fault(ctx, call) {
+	case NoFault:
+		return nil
+	case Conflict:
 		s.broken = true
-		return lost(phase)
+		return conflict(phase)
+	case LoseConn, LoseReply, LoseCommit, LateCommit:
 	}
-	return nil
+	s.broken = true
+	return lost(phase)
 }
 
 // Broken reports whether the session has seen an error.
@@ -328,6 +338,9 @@ func (s *FakeSession) Apply(ctx context.Context, w lake.Write) (lake.Applied, er
 	case LoseConn:
 		s.broken = true
 		return lake.Applied{}, lost(lake.PhaseData)
+	case Conflict:
+		s.broken = true
+		return lake.Applied{}, conflict(lake.PhaseData)
 	case LoseReply:
 		commit()
 	case LoseCommit:
