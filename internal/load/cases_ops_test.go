@@ -356,3 +356,38 @@ func TestPaths(t *testing.T) {
 		},
 	})
 }
+
+// A merge writes what has changed and nothing else, also where the engine calls two values equal that are not the same.
+func TestUnequalButSame(t *testing.T) {
+	t.Parallel()
+	cases(t, map[string]func(r *rig.Rig){
+		"values": func(r *rig.Rig) {
+			for _, c := range [][2]string{
+				{"INTERVAL '30 days'", "INTERVAL '1 month'"}, {"0.0::DOUBLE", "'-0.0'::DOUBLE"}, {"0.0::FLOAT", "'-0.0'::FLOAT"},
+				{"[INTERVAL '30 days']", "[INTERVAL '1 month']"}, {"{a: 0.0::DOUBLE}", "{a: '-0.0'::DOUBLE}"}, {"1::VARIANT", "'x'::VARIANT"},
+				{"NULL::VARCHAR", "''"}, {"{a: 1, b: NULL::INTEGER}", "{a: 1, b: 2}"}, {"'{\"a\":1}'::JSON", "'{\"a\": 1}'::JSON"}, {"map {'a': 1, 'b': 2}", "map {'b': 2, 'a': 1}"},
+			} {
+				id := r.Stream(sluice.Incremental)
+				of := func(v string) string { return r.File("SELECT 1::BIGINT AS id, " + v + " AS v") }
+				r.Enqueue(id, "r1", of(c[0]), of(c[1]))
+				r.Load()
+				r.WantTable(id, "v::VARCHAR", r.Rows(id, "SELECT ("+c[1]+")::VARCHAR")[0])
+			}
+		},
+		"unchanged rows are left alone": func(r *rig.Rig) {
+			for changed, want := range map[bool]int64{true: 2, false: 4} {
+				id := r.Stream(sluice.Incremental, options(func(o *sluice.Options) { o.UpdateOnlyChanged = &changed }))
+				r.Enqueue(id, "r1", r.File(rows("1, 'a'", "2, NULL", "3, 'c'")), r.File(rows("1, 'a'", "2, NULL", "3, 'C'", "4, 'd'")))
+				r.Load()
+				r.WantTable(id, "id, v", "1|a", "2|∅", "3|C", "4|d")
+				_, history, err := r.Queue.Batch(r.Context(), r.Batches(id, "r1")[1].BatchID)
+				if err != nil {
+					r.Fatal(err)
+				}
+				if last := history[len(history)-1]; last.RowsWritten == nil || *last.RowsWritten != want {
+					r.Errorf("only changed %v: %v rows written, want %d", changed, last.RowsWritten, want)
+				}
+			}
+		},
+	})
+}
