@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	simDuration  = flag.Duration("sim.duration", 12*time.Second, "how long TestSimulation goes on")
+	simDuration  = flag.Duration("sim.duration", 8*time.Second, "how long TestSimulation goes on")
 	simSchedules = flag.Int("sim.schedules", 0, "how many schedules TestSimulation runs; 0: as many as fit into -sim.duration")
 	simWorkers   = flag.Int("sim.workers", 2, "how many schedules run at once")
 )

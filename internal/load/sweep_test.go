@@ -3,6 +3,8 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,35 +26,46 @@ func TestFaultSweep(t *testing.T) {
 	base := newRig(t, 1)
 	sweepWorkload(base)
 	base.close()
-	faults := 0
-	for n := 0; ; n++ {
-		hit := false
-		for _, way := range ways {
-			r, name := sweep(t, base, n, way)
-			if name == "" {
-				continue // past the end, or a way that befalls COMMITs only
+	var next, faults atomic.Int64
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !t.Failed() {
+				n := int(next.Add(1) - 1)
+				hit := false
+				for _, way := range ways {
+					r, name := sweep(t, base, n, way)
+					if name == "" {
+						continue // past the end, or not a way of this call
+					}
+					hit = true
+					faults.Add(1)
+					if r.err != nil {
+						t.Errorf("call %d, %s, fault %d, killed %v: %v\n%s", n, name, way.fault, way.die, r.err, r.tail())
+						return
+					}
+				}
+				if !hit {
+					if n < 50 {
+						t.Errorf("the workload has only %d calls", n)
+					}
+					return
+				}
 			}
-			hit = true
-			faults++
-			if r.err != nil {
-				t.Fatalf("call %d, %s, fault %d, killed %v: %v\n%s", n, name, way.fault, way.die, r.err, r.tail())
-			}
-		}
-		if !hit {
-			if n < 50 {
-				t.Fatalf("the workload has only %d calls", n)
-			}
-			t.Logf("%d calls, %d faults", n, faults)
-			return
-		}
+		})
 	}
+	wg.Wait()
+	t.Logf("%d calls, %d faults", next.Load()-2, faults.Load())
 }
 
 // sweep runs the workload with one fault and gives the name of the call that failed; empty if none did.
 func sweep(t *testing.T, base *rig, n int, way fate) (*rig, string) {
 	t.Helper()
 	r := newRigOn(t, 1, base.data)
-	r.streams = base.streams
+	for _, s := range base.streams {
+		mine := *s
+		r.streams = append(r.streams, &mine)
+	}
 	name := ""
 	r.fate = func(call string) fate {
 		if r.calls != n || name != "" {
