@@ -35,7 +35,8 @@ type rig struct {
 	env     *queuetest.Env
 	fake    *laketest.Fake
 	files   map[string][]laketest.Record
-	now     time.Time // of the state DB
+	absent  map[string][]laketest.Record // files that their producer has not written yet
+	now     time.Time                    // of the state DB
 	procs   []*proc
 	streams []*modelStream
 	fate    func(call string) fate
@@ -155,7 +156,7 @@ func newRigOn(t testing.TB, seed uint64, data []byte) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fake: laketest.NewFake(), files: map[string][]laketest.Record{}, fate: func(string) fate { return fate{} }}
+	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fake: laketest.NewFake(), files: map[string][]laketest.Record{}, absent: map[string][]laketest.Record{}, fate: func(string) fate { return fate{} }}
 	r.env = queuetest.NewEnv(t, func(testing.TB) *statedb.DB { return db })
 	r.advance(0)
 	r.fake.Before = func(_ context.Context, call string) laketest.Fault {
@@ -577,7 +578,7 @@ func (r *rig) heal() {
 		if r.open(p) || slices.ContainsFunc(r.trace[before:], func(s string) bool { return strings.Contains(s, " has ") }) {
 			continue
 		}
-		if r.retryInterrupted() {
+		if r.operate() {
 			continue
 		}
 		if !r.wait() {
@@ -655,8 +656,9 @@ func (r *rig) wait() bool {
 	return true
 }
 
-// retryInterrupted is the operator who looks at what was quarantined because its loaders died too often.
-func (r *rig) retryInterrupted() bool {
+// operate is the operator, who looks at what is quarantined: batches whose loaders died too often are tried again, files that
+// are missing are put in their place. Gaps are left as they are.
+func (r *rig) operate() bool {
 	rows, _, err := r.env.Queue.Quarantined(background, queue.Filter{State: "open", Limit: 1000})
 	if err != nil {
 		r.failed("list quarantine: %v", err)
@@ -665,7 +667,11 @@ func (r *rig) retryInterrupted() bool {
 	any := false
 	for _, q := range rows {
 		switch q.Code {
-		case "SLUICE-LOAD-INTERRUPTED":
+		case "SLUICE-LOAD-INTERRUPTED", "SLUICE-LOAD-FILE-GONE":
+			if rows, ok := r.absent[q.Path]; ok {
+				r.file(q.Path, rows)
+				delete(r.absent, q.Path)
+			}
 			_, err := r.env.Queue.QuarantineRetry(background, q.BatchID, queue.Operator{Who: "test"})
 			r.note("quarantine retry %s/%s/%d: %v", short(q.StreamID), q.RunID, q.BatchIndex, err)
 			if err != nil {

@@ -22,7 +22,7 @@ var (
 )
 
 // TestSimulation runs random schedules: four loaders, up to 20 streams of five orgs with budgets, producers that repeat,
-// reorder and give up, faults of every call, crashes, processes that stop past the end of their leases and go on, late
+// reorder, give up and forget files, faults of every call, crashes, processes that stop past the end of their leases and go on, late
 // COMMITs. Whatever happens, each table must be what the producer's batches say, applied in order, once.
 //
 // A schedule depends on its seed alone: SLUICE_SEED=n runs that one again.
@@ -97,7 +97,13 @@ func simulate(t *testing.T, seed uint64) *rig {
 	for range 4 + rng.IntN(17) {
 		o := rng.IntN(5)
 		s := r.addStream(fmt.Sprintf("org%d", o+1), sluice.TeamID(o+1), types[rng.IntN(3)])
-		s.plan(rng, r.file)
+		s.plan(rng, func(path string, rows []laketest.Record) {
+			if rng.IntN(30) == 0 {
+				r.absent[path] = rows
+				return
+			}
+			r.file(path, rows)
+		})
 	}
 	faults := []float64{0, 0.01, 0.05, 0.15}[rng.IntN(4)] // how often a call fails
 	crashes := []float64{0, 0.003, 0.02}[rng.IntN(3)]
@@ -205,7 +211,7 @@ func (r *rig) simStep(crashes, freezes float64) {
 	case n < 93:
 		r.settle()
 	case n < 94 && rng.IntN(4) == 0:
-		r.retryInterrupted()
+		r.operate()
 	case n < 99:
 		r.advance(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	default:
