@@ -363,11 +363,19 @@ func TestUnequalButSame(t *testing.T) {
 	cases(t, map[string]func(r *rig.Rig){
 		"values": func(r *rig.Rig) {
 			for _, c := range [][2]string{
-				{"INTERVAL '30 days'", "INTERVAL '1 month'"}, {"0.0::DOUBLE", "'-0.0'::DOUBLE"}, {"0.0::FLOAT", "'-0.0'::FLOAT"},
-				{"[INTERVAL '30 days']", "[INTERVAL '1 month']"}, {"{a: 0.0::DOUBLE}", "{a: '-0.0'::DOUBLE}"}, {"1::VARIANT", "'x'::VARIANT"},
-				{"NULL::VARCHAR", "''"}, {"{a: 1, b: NULL::INTEGER}", "{a: 1, b: 2}"}, {"'{\"a\":1}'::JSON", "'{\"a\": 1}'::JSON"}, {"map {'a': 1, 'b': 2}", "map {'b': 2, 'a': 1}"},
+				{"INTERVAL '30 days'", "INTERVAL '1 month'"},
+				{"0.0::DOUBLE", "'-0.0'::DOUBLE"},
+				{"0.0::FLOAT", "'-0.0'::FLOAT"},
+				{"[INTERVAL '30 days']", "[INTERVAL '1 month']"},
+				{"{a: 0.0::DOUBLE}", "{a: '-0.0'::DOUBLE}"},
+				{"1::VARIANT", "'x'::VARIANT"},
+				{"NULL::VARCHAR", "''"},
+				{"{a: 1, b: NULL::INTEGER}", "{a: 1, b: 2}"},
+				{"'{\"a\":1}'::JSON", "'{\"a\": 1}'::JSON"},
+				{"map {'a': 1, 'b': 2}", "map {'b': 2, 'a': 1}"},
 			} {
-				id := r.Stream(sluice.Incremental)
+				onlyChanged := true
+				id := r.Stream(sluice.Incremental, options(func(o *sluice.Options) { o.UpdateOnlyChanged = &onlyChanged }))
 				of := func(v string) string { return r.File("SELECT 1::BIGINT AS id, " + v + " AS v") }
 				r.Enqueue(id, "r1", of(c[0]), of(c[1]))
 				r.Load()

@@ -111,8 +111,11 @@ func TestTypeChanges(t *testing.T) {
 		},
 		"narrower is cast": func(r *rig.Rig) {
 			for _, c := range [][3]string{
-				{"5000000000::BIGINT", "7::INTEGER", "7"}, {"7::BIGINT", "9::UINTEGER", "9"}, {"9999999999.25::DECIMAL(12,2)", "1.5::DECIMAL(3,1)", "1.50"},
-				{"1.5::DOUBLE", "0.5::FLOAT", "0.5"}, {"TIMESTAMP '2026-03-01 01:00:00'", "DATE '2026-03-02'", "2026-03-02 00:00:00"},
+				{"5000000000::BIGINT", "7::INTEGER", "7"},
+				{"7::BIGINT", "9::UINTEGER", "9"},
+				{"9999999999.25::DECIMAL(12,2)", "1.5::DECIMAL(3,1)", "1.50"},
+				{"1.5::DOUBLE", "0.5::FLOAT", "0.5"},
+				{"TIMESTAMP '2026-03-01 01:00:00'", "DATE '2026-03-02'", "2026-03-02 00:00:00"},
 				{"12.000::DECIMAL(20,3)", "7::INTEGER", "7.000"},
 			} {
 				id := r.Stream(sluice.Incremental)
@@ -123,9 +126,14 @@ func TestTypeChanges(t *testing.T) {
 		},
 		"conflicts": func(r *rig.Rig) {
 			for _, c := range [][4]string{
-				{"1::BIGINT", "'12a'", "BIGINT", `"12a"`}, {"'a'", "5::INTEGER", "VARCHAR", ""}, {"1.5::DECIMAL(12,2)", "1.5::DECIMAL(12,3)", "DECIMAL(12,3)", ""},
-				{"1::BIGINT", "18446744073709551615::UBIGINT", "UBIGINT", `"18446744073709551615"`}, {"1::UBIGINT", "-1::BIGINT", "UBIGINT", `"-1"`},
-				{"1::BIGINT", "[1]", "INTEGER[]", ""}, {"[1]", "1::INTEGER", "INTEGER[]", ""}, {"{a: 1}", "{a: 'x'}", `STRUCT("a" VARCHAR)`, ""},
+				{"1::BIGINT", "'12a'", "BIGINT", `"12a"`},
+				{"'a'", "5::INTEGER", "VARCHAR", ""},
+				{"1.5::DECIMAL(12,2)", "1.5::DECIMAL(12,3)", "DECIMAL(12,3)", ""},
+				{"1::BIGINT", "18446744073709551615::UBIGINT", "UBIGINT", `"18446744073709551615"`},
+				{"1::UBIGINT", "-1::BIGINT", "UBIGINT", `"-1"`},
+				{"1::BIGINT", "[1]", "INTEGER[]", ""},
+				{"[1]", "1::INTEGER", "INTEGER[]", ""},
+				{"{a: 1}", "{a: 'x'}", `STRUCT("a" VARCHAR)`, ""},
 				{"TIMESTAMP '2026-03-01 01:00:00'", "TIMESTAMPTZ '2026-03-01 01:00:00+03'", "TIMESTAMP WITH TIME ZONE", ""},
 			} {
 				id := r.Stream(sluice.Incremental)
@@ -200,17 +208,41 @@ func TestStructFields(t *testing.T) {
 func TestStoredTypes(t *testing.T) {
 	t.Parallel()
 	types := []struct{ value, typ, want string }{
-		{"true", "BOOLEAN", ""}, {"(-128)::TINYINT", "TINYINT", ""}, {"32767::SMALLINT", "SMALLINT", ""}, {"7::INTEGER", "INTEGER", ""},
-		{"9223372036854775807", "BIGINT", ""}, {"255::UTINYINT", "UTINYINT", ""}, {"65535::USMALLINT", "USMALLINT", ""}, {"4294967295::UINTEGER", "UINTEGER", ""},
-		{"18446744073709551615::UBIGINT", "UBIGINT", ""}, {"0.1::FLOAT", "FLOAT", ""}, {"0.1::DOUBLE", "DOUBLE", ""}, {"'-0.0'::DOUBLE", "DOUBLE", ""}, {"'nan'::DOUBLE", "DOUBLE", ""},
-		{"12345678901234567890123456789012345.678::DECIMAL(38,3)", "DECIMAL(38,3)", ""}, {"pow(2::HUGEINT, 100)::DECIMAL(38,0)", "DECIMAL(38,0)", "1267650600228229401496703205376"},
-		{"DATE '2026-03-01'", "DATE", ""}, {"TIME '01:02:03.456789'", "TIME", ""}, {"'01:02:03.456789+00'::TIMETZ", "TIME WITH TIME ZONE", ""},
-		{"TIMESTAMP '2013-11-03 01:30:00.123456'", "TIMESTAMP", ""}, {"'2013-11-03 01:30:00.123456789'::TIMESTAMP_NS", "TIMESTAMP_NS", ""},
-		{"'2013-11-03 01:30:00.123'::TIMESTAMP_MS", "TIMESTAMP", ""}, {"TIMESTAMPTZ '2013-11-03 01:30:00.123456-05'", "TIMESTAMP WITH TIME ZONE", ""},
-		{"INTERVAL '1 month 3 days 5 seconds'", "INTERVAL", ""}, {"'ünï''\"\\\n'", "VARCHAR", ""}, {"''", "VARCHAR", ""}, {"'\\x00\\xFF'::BLOB", "BLOB", ""},
-		{"'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::UUID", "UUID", ""}, {"'{\"a\": [1, null]}'::JSON", "JSON", ""},
-		{"'red'::ENUM('red', 'green')", "VARCHAR", ""}, {"[1, 2, 3]::INTEGER[3]", "INTEGER[]", ""}, {"[[1], [], NULL]", "INTEGER[][]", ""}, {"map {'a': 1, 'b': NULL}", "MAP(VARCHAR, INTEGER)", ""},
-		{`{a: 1, "b c": ['x']}`, `STRUCT("a" INTEGER, "b c" VARCHAR[])`, ""}, {"{a: 1}::VARIANT", "VARIANT", ""}, {"'POINT (1 2)'::GEOMETRY", "GEOMETRY", ""},
+		{"true", "BOOLEAN", ""},
+		{"(-128)::TINYINT", "TINYINT", ""},
+		{"32767::SMALLINT", "SMALLINT", ""},
+		{"7::INTEGER", "INTEGER", ""},
+		{"9223372036854775807", "BIGINT", ""},
+		{"255::UTINYINT", "UTINYINT", ""},
+		{"65535::USMALLINT", "USMALLINT", ""},
+		{"4294967295::UINTEGER", "UINTEGER", ""},
+		{"18446744073709551615::UBIGINT", "UBIGINT", ""},
+		{"0.1::FLOAT", "FLOAT", ""},
+		{"0.1::DOUBLE", "DOUBLE", ""},
+		{"'-0.0'::DOUBLE", "DOUBLE", ""},
+		{"'nan'::DOUBLE", "DOUBLE", ""},
+		{"12345678901234567890123456789012345.678::DECIMAL(38,3)", "DECIMAL(38,3)", ""},
+		{"pow(2::HUGEINT, 100)::DECIMAL(38,0)", "DECIMAL(38,0)", "1267650600228229401496703205376"},
+		{"DATE '2026-03-01'", "DATE", ""},
+		{"TIME '01:02:03.456789'", "TIME", ""},
+		{"'01:02:03.456789+00'::TIMETZ", "TIME WITH TIME ZONE", ""},
+		{"TIMESTAMP '2013-11-03 01:30:00.123456'", "TIMESTAMP", ""},
+		{"'2013-11-03 01:30:00.123456789'::TIMESTAMP_NS", "TIMESTAMP_NS", ""},
+		{"'2013-11-03 01:30:00.123'::TIMESTAMP_MS", "TIMESTAMP", ""},
+		{"TIMESTAMPTZ '2013-11-03 01:30:00.123456-05'", "TIMESTAMP WITH TIME ZONE", ""},
+		{"INTERVAL '1 month 3 days 5 seconds'", "INTERVAL", ""},
+		{"'ünï''\"\\\n'", "VARCHAR", ""},
+		{"''", "VARCHAR", ""},
+		{"'\\x00\\xFF'::BLOB", "BLOB", ""},
+		{"'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::UUID", "UUID", ""},
+		{"'{\"a\": [1, null]}'::JSON", "JSON", ""},
+		{"'red'::ENUM('red', 'green')", "VARCHAR", ""},
+		{"[1, 2, 3]::INTEGER[3]", "INTEGER[]", ""},
+		{"[[1], [], NULL]", "INTEGER[][]", ""},
+		{"map {'a': 1, 'b': NULL}", "MAP(VARCHAR, INTEGER)", ""},
+		{`{a: 1, "b c": ['x']}`, `STRUCT("a" INTEGER, "b c" VARCHAR[])`, ""},
+		{"{a: 1}::VARIANT", "VARIANT", ""},
+		{"'POINT (1 2)'::GEOMETRY", "GEOMETRY", ""},
 	}
 	var list, columns []string
 	for i, c := range types {
@@ -328,7 +360,8 @@ func TestLineage(t *testing.T) {
 	t.Parallel()
 	both(t, map[string]func(r *rig.Rig){
 		"columns": func(r *rig.Rig) {
-			on := options(func(o *sluice.Options) { o.Lineage = true })
+			onlyChanged := true
+			on := options(func(o *sluice.Options) { o.Lineage, o.UpdateOnlyChanged = true, &onlyChanged })
 			id := r.Stream(sluice.Incremental, on)
 			r.Enqueue(id, "r1", r.File(rows("1, 'a'", "2, 'b'")), r.File(rows("1, 'a'", "2, 'B'", "3, 'c'")))
 			r.Load()
