@@ -285,3 +285,31 @@ func TestProbeThatFails(t *testing.T) {
 		})
 	}
 }
+
+// Markers of one stream are pruned while another loads: they are in tables of their own, so no try of the other is used up
+// (case 49).
+func TestMarkersArePrunedMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, house.New(t, house.Options{}), rig.Options{})
+	old, busy := r.Stream(sluice.Append), r.Stream(sluice.Append)
+	file := r.File(rows("1, 'a'"))
+	r.Enqueue(old, "r1", file, file, file)
+	r.Load()
+	r.Enqueue(busy, "r1", file, file, file, file, file, file, file, file)
+	l := r.Loader()
+	maintenance := r.House.Service(r.Org)
+	for r.Batches(busy, "r1")[7].LoadState != sluice.Succeeded {
+		if _, err := maintenance.Exec(t.Context(), "DELETE FROM "+lake.ControlTable(old).SQL()+" WHERE kind = 'marker'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Stop()
+	for _, b := range r.Batches(busy, "r1") {
+		if b.Attempt != 1 || b.Deferrals != 0 {
+			t.Errorf("batch %d: %d tries, %d deferrals", b.BatchIndex, b.Attempt, b.Deferrals)
+		}
+	}
+	r.Enqueue(old, "r2", file)
+	r.Load()
+	r.WantTable(old, "count(*)", "4")
+}

@@ -181,7 +181,7 @@ func Choose(f Facts, keys lake.KeyFacts) (Choice, *lake.Failure) {
 	c := Choice{Change: lake.Change{
 		Op: op, Path: f.Batch.Path, WantRows: -1,
 		Target:      lake.Table{Schema: f.Stream.TargetSchema, Name: f.Stream.TargetTable},
-		OnlyChanged: f.Options.UpdateOnlyChanged == nil || *f.Options.UpdateOnlyChanged,
+		OnlyChanged: f.Options.UpdateOnlyChanged != nil && *f.Options.UpdateOnlyChanged, // off: docs/adr/0063
 		NullsMatch:  f.Options.NullKeys == sluice.NullKeysMatch,
 		Rewrite:     f.Options.ReplaceMode == "rewrite",
 	}}

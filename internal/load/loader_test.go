@@ -18,10 +18,12 @@ import (
 	"sluice/internal/queue"
 	"sluice/internal/sluice"
 	"sluice/internal/stream"
+	"sluice/internal/testkit/pg"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	pg.Shutdown()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			println(err.Error())

@@ -126,6 +126,31 @@ var leaseCases = map[string]func(t *testing.T, open Open){
 			e.t.Fatal(taken)
 		}
 	}),
+	"executing for an hour, then its owner is gone": func(t *testing.T, open Open) {
+		e, other := NewEnv(t, open), NewEnv(t, open)
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Start(l)
+		for range 120 {
+			e.Advance(30 * time.Second)
+			lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, queue.DefaultTTL)
+			if err != nil || len(lost) > 0 {
+				t.Fatalf("heartbeat: %v, %v", lost, err)
+			}
+			e.NoClaim()
+		}
+		e.WantStates(id, "r1", "executing")
+		e.Advance(queue.DefaultTTL + time.Second)
+		other.SetNow(*e.now)
+		claimed := make(chan int, 2)
+		for _, p := range []*Env{e, other} {
+			go func() { claimed <- len(p.Claim(fmt.Sprintf("%p", p), 8)) }()
+		}
+		if n := <-claimed + <-claimed; n != 1 {
+			t.Fatalf("%d of two claimers recover it", n)
+		}
+	},
 	"short batches in a row, longer than the TTL": solo(func(e *Env) {
 		id := e.One(sluice.Append)
 		rows := make([]queue.NewBatch, 60)
