@@ -388,14 +388,14 @@ func (r *rig) call(p *proc, name string) fate {
 	return f
 }
 
-// timers runs what is due in processes that run.
-func (r *rig) timers() {
+// timers runs what is due in processes that run; with a chance below 1, some of it later.
+func (r *rig) timers(chance float64) {
 	for _, p := range r.procs {
 		if !p.alive() {
 			continue
 		}
 		for i := 0; i < len(p.timers); i++ {
-			if t := p.timers[i]; !t.stopped && !t.at.After(r.now) {
+			if t := p.timers[i]; !t.stopped && !t.at.After(r.now) && (chance == 1 || r.rng.Float64() < chance) {
 				t.stopped = true
 				t.fn()
 			}
@@ -568,7 +568,7 @@ func (r *rig) heal() {
 		if r.err != nil {
 			return
 		}
-		r.timers()
+		r.timers(1)
 		if r.runReady() {
 			continue
 		}

@@ -89,7 +89,7 @@ func sweep(t *testing.T, base *rig, n int, way fate) (*rig, string) {
 		r.runReady()
 		p.beat()
 		r.runReady()
-		r.timers()
+		r.timers(1)
 		if p.dead {
 			break
 		}
