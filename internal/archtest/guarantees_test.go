@@ -8,11 +8,12 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// named is a test as docs/guarantees.md writes it: `folder.TestName`, or the path of a script.
+// named is a test as docs/guarantees.md writes it: `folder.TestName`, with a case of it, or the path of a script.
 var named = regexp.MustCompile("`([^`]+)`")
 
 // Each row promises something, and names the tests that show it. A test that was renamed or deleted takes its promise
@@ -41,14 +42,34 @@ func TestGuaranteesNameTests(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(root(t), name)); err != nil {
 					t.Errorf("line %d: %v", i+1, err)
 				}
-			} else if !tests[name] {
-				t.Errorf("line %d: there is no test %s", i+1, name)
+			} else if why := missing(t, tests, name); why != "" {
+				t.Errorf("line %d: %s", i+1, why)
 			}
 		}
 	}
 	if promises == 0 {
 		t.Error("docs/guarantees.md promises nothing")
 	}
+}
+
+// missing says why there is no such test, `folder.TestName` or `folder.TestName/group/case`; empty if there is.
+func missing(t *testing.T, tests map[string]bool, name string) string {
+	t.Helper()
+	folder, function, _ := strings.Cut(name, ".")
+	function, cases, _ := strings.Cut(function, "/")
+	if !tests[folder+"."+function] {
+		return "there is no test " + name
+	}
+	if cases == "" {
+		return ""
+	}
+	_, last, _ := strings.Cut(cases, "/")
+	for _, file := range tree(t, ".go") {
+		if strings.HasPrefix(file, folder+"/") && strings.Contains(readFile(t, file), strconv.Quote(last)+": ") {
+			return ""
+		}
+	}
+	return "there is no case " + name
 }
 
 // row splits a line of a Markdown table; nil for any other line and for the line under the head.

@@ -81,6 +81,7 @@ func (d *Dialer) Open(ctx context.Context, org sluice.Org) (*Session, error) {
 	if d.ConnectTimeout > 0 {
 		cfg.ConnectTimeout = d.ConnectTimeout
 	}
+	cfg.DialFunc = dialer().DialContext
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	// A cancelled statement sends a protocol cancel and then waits for its end: the session learns what became of it.
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
