@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -339,7 +340,7 @@ func TestOwnDeadlineHoldsWhileHeartbeatHangs(t *testing.T) {
 }
 
 func TestFailedHeartbeatIsSentAgain(t *testing.T) {
-	n := 0
+	var n atomic.Int64
 	inBubble(t, func(d *desk, p *parlour, _ *Config) {
 		d.add(1)
 		p.apply = func(ctx context.Context) error {
@@ -351,7 +352,7 @@ func TestFailedHeartbeatIsSentAgain(t *testing.T) {
 			}
 		}
 		d.heartbeat = func(context.Context) (bool, error) {
-			if n++; n%3 != 0 { // two of three come to nothing: 45 s from one that is confirmed to the next
+			if n.Add(1)%3 != 0 { // two of three come to nothing: 45 s from one that is confirmed to the next
 				return false, errors.New("no answer")
 			}
 			return false, nil
@@ -530,7 +531,7 @@ func TestStreamIsOfferedBackOnlyIfOthersWait(t *testing.T) {
 }
 
 func TestLeaseIsRenewedBeforeABatch(t *testing.T) {
-	beats := 0
+	var beats atomic.Int64
 	inBubble(t, func(d *desk, p *parlour, c *Config) {
 		c.Heartbeat = time.Hour // it does not come by itself
 		d.add(8)
@@ -543,13 +544,13 @@ func TestLeaseIsRenewedBeforeABatch(t *testing.T) {
 			}
 		}
 		d.heartbeat = func(context.Context) (bool, error) {
-			beats++
+			beats.Add(1)
 			return false, nil
 		}
 	}, func(t *testing.T, _ *Loader, d *desk, _ func()) {
 		time.Sleep(3 * time.Minute)
-		if d.count("succeeded") != 8 || beats == 0 {
-			t.Errorf("%d batches, %d heartbeats", d.count("succeeded"), beats)
+		if d.count("succeeded") != 8 || beats.Load() == 0 {
+			t.Errorf("%d batches, %d heartbeats", d.count("succeeded"), beats.Load())
 		}
 	})
 }
