@@ -19,9 +19,15 @@ import (
 func TestFaultSweep(t *testing.T) {
 	t.Parallel()
 	ways := []fate{
-		{fault: laketest.LoseConn}, {fault: laketest.LoseReply}, {fault: laketest.LoseCommit}, {fault: laketest.LateCommit},
-		{fault: laketest.LoseConn, die: true}, {fault: laketest.LoseReply, die: true}, {fault: laketest.LoseCommit, die: true},
-		{fault: laketest.LateCommit, die: true}, {fault: laketest.Conflict},
+		{fault: laketest.LoseConn},
+		{fault: laketest.LoseReply},
+		{fault: laketest.LoseCommit},
+		{fault: laketest.LateCommit},
+		{fault: laketest.LoseConn, die: true},
+		{fault: laketest.LoseReply, die: true},
+		{fault: laketest.LoseCommit, die: true},
+		{fault: laketest.LateCommit, die: true},
+		{fault: laketest.Conflict},
 	}
 	base := newRig(t, 1)
 	sweepWorkload(base)
