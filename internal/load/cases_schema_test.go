@@ -198,6 +198,7 @@ func TestStructFields(t *testing.T) {
 			r.Enqueue(id, "r1", r.File("SELECT 1::BIGINT AS id, {a: 1} AS s"), r.File("SELECT 2::BIGINT AS id, {b: 7, a: 2::BIGINT} AS s"), r.File("SELECT 3::BIGINT AS id, {b: 7} AS s"))
 			r.Load()
 			r.WantTable(id, "id, s.a", "1|1", "2|2")
+			r.WantNote(id, "r1", 1, "1 columns or fields are left out by the schema policy: s.b")
 			r.WantColumns(id, "id BIGINT", `s STRUCT("a" INTEGER)`)
 			r.WantQuarantined(id, "SLUICE-LOAD-TYPE-CONFLICT", "column s")
 		},
@@ -328,6 +329,7 @@ func TestSchemaPolicies(t *testing.T) {
 			r.Load()
 			r.WantColumns(id, "id BIGINT", "v INTEGER")
 			r.WantTable(id, "*", "1|5", "2|6")
+			r.WantNote(id, "r1", 1, "1 columns or fields are left out by the schema policy: w")
 			r.WantQuarantined(id, "SLUICE-LOAD-TYPE-CONFLICT", "5000000000")
 		},
 		"freeze and a refresh": func(r *rig.Rig) {

@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/internal/lake"
@@ -525,8 +526,12 @@ func (s State) failure(f *lake.Failure, wait time.Duration, counted bool) queue.
 }
 
 func (s State) success(origin sluice.Origin, reason string, a lake.Applied) queue.Applied {
+	note := ""
+	if out := s.choice.LeftOut; len(out) > 0 {
+		note = fmt.Sprintf("%d columns or fields are left out by the schema policy: %s", len(out), strings.Join(out, ", "))
+	}
 	return queue.Applied{
-		BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
+		Note: note, BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
 		FenceSeq: a.FenceSeq, LakeSnapshot: a.Snapshot, Origin: origin, Reason: reason, Phases: a.Phases,
 	}
 }

@@ -111,7 +111,9 @@ func scanHistory(scan statedb.Scan) (HistoryRow, error) {
 		if err := json.Unmarshal([]byte(failure), &e); err != nil {
 			return h, err
 		}
-		h.ErrorCode, h.ErrorText = e.Code, e.Text
+		if h.ErrorCode, h.ErrorText = e.Code, e.Text; e.Code == "" {
+			h.ErrorText, h.Note = "", e.Text
+		}
 	}
 	return h, nil
 }

@@ -139,8 +139,12 @@ func (s *Store) Succeed(ctx context.Context, l sluice.Lease, a Applied) error {
 		if a.Origin == sluice.OriginApplied {
 			rows = a.RowsWritten
 		}
+		var note *stepError
+		if a.Note != "" {
+			note = &stepError{Text: cut(a.Note)}
+		}
 		err = s.record(ctx, tx, l, a.BatchID, step{
-			fenceSeq: a.FenceSeq, lakeSnapshot: a.LakeSnapshot, rowsRead: a.RowsRead, rowsWritten: a.RowsWritten, phases: a.Phases,
+			err: note, fenceSeq: a.FenceSeq, lakeSnapshot: a.LakeSnapshot, rowsRead: a.RowsRead, rowsWritten: a.RowsWritten, phases: a.Phases,
 		})
 		if err != nil {
 			return err

@@ -124,6 +124,7 @@ type Applied struct {
 	LakeSnapshot int64
 	Origin       sluice.Origin    // empty: applied
 	Reason       string           // load_reason, for example already_applied
+	Note         string           // what people should know though it went well, such as columns that were left out
 	Phases       map[string]int64 // milliseconds by phase
 }
 
@@ -172,6 +173,7 @@ type HistoryRow struct {
 	Reason       string           `json:"reason,omitempty"`
 	ErrorCode    sluice.Code      `json:"error_code,omitempty"`
 	ErrorText    string           `json:"error_text,omitempty"`
+	Note         string           `json:"note,omitempty"` // of a success
 	Owner        string           `json:"owner,omitempty"`
 	Epoch        int64            `json:"epoch,omitempty"`
 	FenceSeq     *int64           `json:"fence_seq,omitempty"`

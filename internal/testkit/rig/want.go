@@ -81,6 +81,18 @@ func (r *Rig) WantOps(id sluice.StreamID, run string, want ...string) {
 	}
 }
 
+// WantNote compares what the history says of a batch that is applied.
+func (r *Rig) WantNote(id sluice.StreamID, run string, index int, want string) {
+	r.Helper()
+	_, history, err := r.Queue.Batch(r.Context(), r.Batches(id, run)[index].BatchID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if last := history[len(history)-1]; last.Note != want || last.ErrorCode != "" || last.ErrorText != "" {
+		r.Errorf("the history of batch %d says %+v, want %q", index, last, want)
+	}
+}
+
 // WantRun compares the state of a run.
 func (r *Rig) WantRun(id sluice.StreamID, run string, want sluice.RunState) {
 	r.Helper()
