@@ -83,6 +83,9 @@ func sweep(t *testing.T, base *rig, n int, way fate) (*rig, string) {
 		if way.fault != laketest.Conflict && call != "apply" && way.fault > laketest.LoseReply || lakeReads[call] && way.fault > laketest.LoseConn && way.fault != laketest.Conflict {
 			return fate{} // the same as another way
 		}
+		if way.die && way.fault == laketest.LoseConn && call != "apply" && n > 0 {
+			return fate{} // the same as dying after the call before
+		}
 		name = call
 		return way
 	}
