@@ -44,6 +44,9 @@ func (a *App) healthy() error {
 		return nil
 	}
 	st := a.loader.Status()
+	if st.Stuck != "" {
+		return fmt.Errorf("the loader is stuck: %s", st.Stuck)
+	}
 	since := time.Since(st.LastClaim)
 	if st.LastClaim.IsZero() {
 		since = time.Since(a.started)

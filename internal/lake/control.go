@@ -52,7 +52,7 @@ func (s *Session) EnsureControl(ctx context.Context, id sluice.StreamID) error {
 		`batch_id VARCHAR, op VARCHAR, target_schema VARCHAR, target_table VARCHAR, target_table_id BIGINT, "rows" BIGINT, `+
 		`"at" TIMESTAMPTZ)`, t.SQL())
 	fence := fmt.Sprintf(`INSERT INTO %s VALUES ('fence', 0, -1, -1, '', '', '', '', '', 0, 0, now())`, t.SQL())
-	for _, q := range []string{"BEGIN", create, fence, "COMMIT"} {
+	for _, q := range []string{begin(true), create, fence, "COMMIT"} {
 		if _, err := s.conn.Exec(ctx, q); err != nil {
 			s.rollback()
 			return s.fail(err, PhaseControl, doing)

@@ -24,7 +24,7 @@ func (s *Session) Repair(ctx context.Context, id sluice.StreamID, t Table, m Mar
 		return Control{}, err
 	}
 	err = func() error {
-		if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
+		if _, err := s.conn.Exec(ctx, begin(true)); err != nil {
 			return err
 		}
 		if err := s.moveFence(ctx, w); err != nil {
@@ -71,7 +71,7 @@ func (s *Session) planRepair(ctx context.Context, id sluice.StreamID, t Table, m
 	}
 	err := s.read(ctx, PhaseResolve, doing, func() error {
 		var err error
-		if snapshot, err = s.snapshotOf(ctx, id, m.BatchID, m.Seq); err != nil {
+		if snapshot, err = s.snapshotOf(ctx, id, m.BatchID, m.Seq); err != nil && m.Op != sluice.OpCreate && m.Op != sluice.OpReplace {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return refuse("the snapshot of the batch is not to be found any more")
 			}
@@ -80,7 +80,7 @@ func (s *Session) planRepair(ctx context.Context, id sluice.StreamID, t Table, m
 		err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(max(run_seq), -1)::BIGINT, coalesce(arg_max(batch_index, seq), -1)::BIGINT "+
 			"FROM (SELECT * FROM %s WHERE kind = 'marker' AND seq < $1 ORDER BY seq DESC LIMIT 1)", ControlTable(id).SQL()), m.Seq).
 			Scan(&w.RunSeq, &w.BatchIndex)
-		if err != nil || m.Op == sluice.OpCreate {
+		if err != nil || m.Op == sluice.OpCreate || m.Op == sluice.OpReplace {
 			return err
 		}
 		_, tableID, err := s.tableID(ctx, t)
@@ -102,8 +102,8 @@ func (s *Session) planRepair(ctx context.Context, id sluice.StreamID, t Table, m
 		return w, nil, err
 	}
 	forget := Statement{SQL: fmt.Sprintf("DELETE FROM %s WHERE kind = 'marker' AND batch_id = %s", ControlTable(id).SQL(), Literal(string(m.BatchID))), WantRows: -1}
-	if m.Op == sluice.OpCreate {
-		return w, []Statement{{SQL: "DROP TABLE " + t.SQL(), WantRows: -1}, forget}, nil
+	if m.Op == sluice.OpCreate || m.Op == sluice.OpReplace { // the batch makes the whole table anew
+		return w, []Statement{{SQL: "DROP TABLE IF EXISTS " + t.SQL(), WantRows: -1}, forget}, nil
 	}
 	key := s.newKey(w)
 	// The rows are copied first: once the table is replaced, its past is out of sight.

@@ -70,8 +70,8 @@ func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sl
 		path string
 		size int64
 	}
-	if s.info.catalog != "postgres" {
-		return nil, nil
+	if missing, err := s.missingTable(ctx, id, batch); err != nil || len(missing) > 0 || s.info.catalog != "postgres" {
+		return missing, err
 	}
 	var files []file
 	err := s.read(ctx, PhaseResolve, fmt.Sprintf("list the files of batch %s", batch), func() error {
@@ -113,6 +113,28 @@ func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sl
 		}
 	}
 	return missing, nil
+}
+
+// missingTable names the table that a batch has made, if it is not there (see isInPlace).
+func (s *Session) missingTable(ctx context.Context, id sluice.StreamID, batch sluice.BatchID) (missing []string, err error) {
+	err = s.read(ctx, PhaseResolve, fmt.Sprintf("look for the table of batch %s", batch), func() error {
+		var t Table
+		var op sluice.Op
+		err := s.conn.QueryRow(ctx, "SELECT target_schema, target_table, op FROM "+ControlTable(id).SQL()+" WHERE kind = 'marker' AND batch_id = $1",
+			string(batch)).Scan(&t.Schema, &t.Name, &op)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil || op != sluice.OpCreate && op != sluice.OpReplace {
+			return err
+		}
+		ok, _, err := s.tableID(ctx, t)
+		if err == nil && !ok {
+			missing = append(missing, t.String())
+		}
+		return err
+	})
+	return missing, err
 }
 
 // snapshotOf gives the snapshot of one of our commits, or pgx.ErrNoRows.

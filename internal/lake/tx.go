@@ -42,7 +42,7 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	var rows int64
 	w.Change.WriteTo = s.writeTo(w)
 	err := func() error {
-		if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
+		if _, err := s.conn.Exec(ctx, begin(w.Change.alters())); err != nil {
 			return err
 		}
 		done := stopwatch(phases, "data")
@@ -77,8 +77,41 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	done()
 	if w.Change.alters() {
 		s.Forget(w.Change.Target)
+		if err := s.isInPlace(ctx, w, doing); err != nil {
+			return Applied{}, err
+		}
 	}
 	return Applied{FenceSeq: w.Seq + 1, Snapshot: s.lastSnapshot(ctx), RowsWritten: rows, Phases: phases}, nil
+}
+
+// isInPlace looks, after COMMIT, whether a table that the transaction made is where it belongs: the engine has put tables
+// into other schemas (docs/adr/0009). A table that is not there is a Failure of outcome Damaged; the session can go on.
+func (s *Session) isInPlace(ctx context.Context, w Write, doing string) error {
+	if w.Change.Op == sluice.OpNothing {
+		return nil
+	}
+	ok, err := s.TableExists(context.WithoutCancel(ctx), w.Change.Target)
+	if err != nil {
+		f := AsFailure(err, PhaseCommit, doing)
+		f.Outcome = sluice.Unknown // the transaction is committed; whether its table is in place is read back
+		return f
+	}
+	if ok {
+		return nil
+	}
+	f := Fail(PhaseCommit, Permanent, sluice.E("SLUICE-LAKE-DAMAGED", doing, fmt.Sprintf("table %s is not there after its COMMIT", w.Change.Target),
+		"the batch is applied again by itself", nil))
+	f.Outcome = sluice.Damaged
+	return f
+}
+
+// begin gives the statement that begins a writing transaction. One that changes tables asks to be alone: the engine does not
+// bear others that write beside it (docs/adr/0009).
+func begin(changesTables bool) string {
+	if changesTables {
+		return "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	}
+	return "BEGIN"
 }
 
 // moveFence is the compare-and-set that keeps two writers of one stream apart.

@@ -115,8 +115,11 @@ func TestTypeChanges(t *testing.T) {
 		"narrower is cast": func(r *rig.Rig) {
 			var before, after, want []string
 			for i, c := range [][3]string{
-				{"5000000000::BIGINT", "7::INTEGER", "7"}, {"7::BIGINT", "9::UINTEGER", "9"}, {"9999999999.25::DECIMAL(12,2)", "1.5::DECIMAL(3,1)", "1.50"},
-				{"1.5::DOUBLE", "0.5::FLOAT", "0.5"}, {"TIMESTAMP '2026-03-01 01:00:00'", "DATE '2026-03-02'", "2026-03-02 00:00:00"},
+				{"5000000000::BIGINT", "7::INTEGER", "7"},
+				{"7::BIGINT", "9::UINTEGER", "9"},
+				{"9999999999.25::DECIMAL(12,2)", "1.5::DECIMAL(3,1)", "1.50"},
+				{"1.5::DOUBLE", "0.5::FLOAT", "0.5"},
+				{"TIMESTAMP '2026-03-01 01:00:00'", "DATE '2026-03-02'", "2026-03-02 00:00:00"},
 				{"12.000::DECIMAL(20,3)", "7::INTEGER", "7.000"},
 			} {
 				before, after = append(before, fmt.Sprintf("%s AS v%d", c[0], i)), append(after, fmt.Sprintf("%s AS v%d", c[1], i))
@@ -192,8 +195,10 @@ func TestStructFields(t *testing.T) {
 				var files, want []string
 				id := r.Stream(sync)
 				for i, s := range [][2]string{
-					{"{a: 1, b: 'x'}", "{a: 1, b: 'x', c: NULL}"}, {"{b: 'y', A: 5000000000, c: DATE '2026-03-01'}", "{a: 5000000000, b: 'y', c: DATE '2026-03-01'}"},
-					{"{a: 3::SMALLINT}", "{a: 3, b: NULL, c: NULL}"}, {"{c: DATE '2026-03-02'}", "{a: NULL, b: NULL, c: DATE '2026-03-02'}"},
+					{"{a: 1, b: 'x'}", "{a: 1, b: 'x', c: NULL}"},
+					{"{b: 'y', A: 5000000000, c: DATE '2026-03-01'}", "{a: 5000000000, b: 'y', c: DATE '2026-03-01'}"},
+					{"{a: 3::SMALLINT}", "{a: 3, b: NULL, c: NULL}"},
+					{"{c: DATE '2026-03-02'}", "{a: NULL, b: NULL, c: DATE '2026-03-02'}"},
 				} {
 					files = append(files, r.File(fmt.Sprintf("SELECT %d::BIGINT AS id, %s", i+1, of(s[0]))))
 					want = append(want, fmt.Sprintf("SELECT %d::BIGINT AS id, %s", i+1, of(s[1])))

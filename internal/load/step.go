@@ -431,6 +431,14 @@ func (s State) again() (State, Action) {
 
 // fail decides what follows from a failure. Whatever it is, the session that saw it is closed.
 func (s State) fail(f *lake.Failure) (State, Action) {
+	if f.Outcome == sluice.Damaged && s.write.BatchID != "" && s.redo < s.limits.MaxRedo {
+		// Committed, but not as it should be: taken back, and applied again.
+		s.redo++
+		w := s.write
+		return s, Repair{Table: s.target(), Marker: lake.Marker{
+			Seq: w.Seq + 1, RunSeq: w.RunSeq, BatchIndex: w.BatchIndex, RunID: w.RunID, BatchID: w.BatchID, Op: w.Change.Op,
+		}}
+	}
 	s.opened, s.current = false, false
 	if f.Outcome == sluice.Unknown {
 		return s, Resolve{s.write}

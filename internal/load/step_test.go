@@ -205,8 +205,8 @@ func (m *machine) line(line string) string {
 		e = Recorded{}
 	case "failed":
 		f := lake.Fail(lake.Phase(a["phase"]), lake.Class(a["class"]), sluice.E(sluice.Code(a["code"]), "", "it broke", "mend it", nil))
-		if a["outcome"] == "unknown" {
-			f.Outcome = sluice.Unknown
+		if o := a["outcome"]; o != "" {
+			f.Outcome = sluice.Outcome(o)
 		}
 		e = Failed{f}
 	default:

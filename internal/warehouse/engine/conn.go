@@ -47,6 +47,23 @@ func (c *Conn) SQL() *sql.Conn { return c.sql }
 // connection closes it soon, because a lake on a DuckDB file opens again only after that.
 func (c *Conn) Retired() <-chan struct{} { return c.inst.life.Done() }
 
+// Turn waits until the connection may write to the lake: beside others that write rows, or, to change tables, alone
+// (docs/adr/0009). Whoever waits to be alone is let in before those who come after it. With upgrade, the caller keeps the
+// shared turn that it has. The function that it gives ends the turn and is called once.
+func (c *Conn) Turn(ctx context.Context, exclusive, upgrade bool) (end func(), err error) {
+	n := int64(1)
+	switch {
+	case exclusive && upgrade:
+		n = allWriters - 1
+	case exclusive:
+		n = allWriters
+	}
+	if err := c.inst.writers.Acquire(ctx, n); err != nil {
+		return nil, err
+	}
+	return func() { c.inst.writers.Release(n) }, nil
+}
+
 // Statement derives the context of one statement: it ends with ctx, by Interrupt, and when the instance is retired
 // (context.Cause tells which). COMMIT must never be cancelled, its outcome would be unknown: run it under
 // context.WithoutCancel and without Statement.

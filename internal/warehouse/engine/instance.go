@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/duckdb/duckdb-go/v2"
 )
 
@@ -26,7 +28,8 @@ type instance struct {
 	gone   chan struct{} // closed when all is closed and unlocked
 	born   time.Time
 
-	probing sync.Mutex // one probe at a time
+	probing sync.Mutex          // one probe at a time
+	writers *semaphore.Weighted // the lake's writers; one that changes tables takes all of it
 
 	refs    int
 	used    time.Time
@@ -34,13 +37,16 @@ type instance struct {
 	recycle bool
 }
 
+// allWriters is more writers than an instance ever has.
+const allWriters = 1 << 30
+
 // openInstance opens and locks down an instance. With create, a lake that does not exist yet is made.
 func openInstance(ctx context.Context, reg *Registry, cfg Config, create bool) (_ *instance, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{reg: reg, cfg: cfg, secret: newScrubber(cfg.Lake.Password), gone: make(chan struct{}), born: time.Now(), used: time.Now()}
+	i := &instance{reg: reg, cfg: cfg, secret: newScrubber(cfg.Lake.Password), gone: make(chan struct{}), writers: semaphore.NewWeighted(allWriters), born: time.Now(), used: time.Now()}
 	i.life, i.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {

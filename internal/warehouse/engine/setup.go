@@ -90,7 +90,9 @@ func (i *instance) steps() []step {
 	for _, name := range needed(cfg) {
 		out = append(out, step{"load extension " + name, "LOAD " + name})
 	}
-	out = append(out, set("ducklake_max_retry_count", "50"))
+	// Commits of one lake race for the next snapshot id, and the loser tries again. The default waits half as long again each
+	// time: the twentieth wait would be minutes (docs/adr/0009).
+	out = append(out, set("ducklake_max_retry_count", "50"), set("ducklake_retry_wait_ms", "50"), set("ducklake_retry_backoff", "1.1"))
 	if cfg.remote() {
 		out = append(out, set("http_retries", "10"), set("http_retry_wait_ms", "500"), set("http_retry_backoff", "2"))
 	}

@@ -105,6 +105,9 @@ func (s *Session) unpin(ctx context.Context) error {
 
 // start runs the portal's statement in the engine.
 func (s *Session) start(ctx context.Context, p *portal) error {
+	if err := s.take(ctx, p.stmt.tokens); err != nil {
+		return err
+	}
 	if err := s.unpin(ctx); err != nil {
 		return err
 	}

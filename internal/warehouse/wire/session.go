@@ -46,6 +46,8 @@ type Session struct {
 	overlay  bool    // the catalog's views are there
 	skipping bool    // after an error of the extended protocol, until Sync
 	single   bool    // the message at hand is followed by Sync
+	holds    turn    // of the lake's writers
+	endTurn  func()
 }
 
 // Info is what is shown of a session.
@@ -237,6 +239,7 @@ func (s *Session) close() {
 	for _, p := range s.prepared {
 		p.close()
 	}
+	defer s.giveUp()
 	if err := s.conn.Close(); err != nil {
 		s.log.Warn("engine connection did not close", "error", sqlstate.Scrub(err.Error()))
 	}
@@ -265,6 +268,9 @@ func (s *Session) greet(ctx context.Context, params map[string]string) error {
 
 // ready ends a message cycle.
 func (s *Session) ready() error {
+	if s.tx.now != txOpen {
+		s.giveUp()
+	}
 	if err := s.io.send(&pgproto3.ReadyForQuery{TxStatus: s.tx.status()}); err != nil {
 		return err
 	}
