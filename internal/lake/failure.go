@@ -146,7 +146,7 @@ var rules = []rule{
 	{text: []string{"Invalid string encoding found in Parquet file"}, class: Reread, code: "SLUICE-LOAD-FILE-CORRUPT", hint: corruptHint},
 
 	// the lake
-	{text: []string{"Cannot open file", ".parquet"}, class: Permanent, code: "SLUICE-LAKE-DAMAGED", hint: "data files of the lake are missing: `sluice doctor --lake`"},
+	{text: []string{"Cannot open file", ".parquet"}, class: Permanent, code: "SLUICE-LAKE-DAMAGED", hint: "data files of the lake are missing: see SLUICE-LAKE-DAMAGED in docs/errors.md"},
 	{text: []string{"Unable to connect to Postgres"}, class: Deferred, code: "SLUICE-LAKE-CATALOG-DOWN", hint: "it is tried again by itself; look at the catalog's PostgreSQL server"},
 	{text: []string{"database is locked"}, class: Deferred, code: "SLUICE-LAKE-LOCKED", hint: "it is tried again by itself"},
 	{states: []string{"55P03"}, class: Deferred, code: "SLUICE-LAKE-LOCKED", hint: "it is tried again by itself"},

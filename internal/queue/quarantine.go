@@ -237,7 +237,7 @@ func (s *Store) Reset(ctx context.Context, id sluice.StreamID, op Operator) (Cha
 		}
 		ok, err := stream.Park(ctx, tx, id, cut(reason))
 		if err == nil && !ok {
-			err = refuse(fmt.Sprintf("reset stream %s", id), "it waits for a backfill", "see `sluice backfill status`; cancel the plan first")
+			err = refuse(fmt.Sprintf("reset stream %s", id), "it waits for a backfill", "cancel the plan first")
 		}
 		return err
 	})
