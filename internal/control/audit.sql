@@ -11,3 +11,6 @@ UPDATE change_counter SET generation = generation + 1;
 
 -- name: CounterGet
 SELECT generation FROM change_counter;
+
+-- name: AuditPrune
+DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < {{ago :age}} ORDER BY id LIMIT 1000);

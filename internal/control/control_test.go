@@ -111,12 +111,17 @@ func TestOrgsAndTeams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := control.Tables{Events: "team_7.events", Persons: "team_7.persons", ImportsSchema: "team_7_data_imports"}
+		want := control.Tables{
+			Events: "team_7.events", Persons: "team_7.persons", PersonsDistinctIDs: "team_7.persons_distinct_ids", PersonsKind: "table",
+			ImportsSchema: "team_7_data_imports",
+		}
 		if team.Tables() != want || !team.Enabled {
 			t.Fatalf("%+v", team.Tables())
 		}
 		over, err := s.CreateTeam(ctx, control.NewTeam{Org: "acme", TeamID: 8, SchemaName: "eight", EventsTable: "ev", ImportsSchema: "imports"}, by)
-		if err != nil || over.Tables() != (control.Tables{Events: "eight.ev", Persons: "eight.persons", ImportsSchema: "imports"}) {
+		if err != nil || over.Tables() != (control.Tables{
+			Events: "eight.ev", Persons: "eight.persons", PersonsDistinctIDs: "eight.persons_distinct_ids", PersonsKind: "table", ImportsSchema: "imports",
+		}) {
 			t.Fatalf("%+v, %v", over, err)
 		}
 		for code, bad := range map[sluice.Code]control.NewTeam{
@@ -219,7 +224,7 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		found(false)
-		if _, err := s.Refresh(ctx, c.CredentialID, 0); sluice.CodeOf(err) != "SLUICE-CONTROL-INVALID" {
+		if _, err := s.Refresh(ctx, c.CredentialID, 0); sluice.CodeOf(err) != "SLUICE-CONTROL-REVOKED" {
 			t.Fatal(err)
 		}
 		if _, err := s.Refresh(ctx, "svc_none", 0); sluice.CodeOf(err) != "SLUICE-NOT-FOUND" {

@@ -73,8 +73,13 @@ func checkTTL(doing string, ttl time.Duration) (time.Duration, error) {
 	return ttl, nil
 }
 
-// Mint makes a credential for a principal of an org; ttl 0 means 900 s, allowed are 60 s to 3,600 s.
+// Mint makes a credential for a principal of an org on its own behalf; ttl 0 means 900 s, allowed are 60 s to 3,600 s.
 func (s *Store) Mint(ctx context.Context, org sluice.Org, principal string, ttl time.Duration) (Credential, error) {
+	return s.MintFor(ctx, org, principal, ttl, By{Who: principal})
+}
+
+// MintFor is Mint on somebody's behalf.
+func (s *Store) MintFor(ctx context.Context, org sluice.Org, principal string, ttl time.Duration, by By) (Credential, error) {
 	doing := fmt.Sprintf("mint credential for %s of org %s", principal, org)
 	ttl, err := checkTTL(doing, ttl)
 	if err != nil {
@@ -96,7 +101,7 @@ func (s *Store) Mint(ctx context.Context, org sluice.Org, principal string, ttl 
 			return err
 		}
 		_, err := statedb.Exec(ctx, tx, queries.Get("CredentialInsert"), statedb.Args{
-			"id": id, "org": org, "principal": principal, "verifier": verifier, "ttl": ttl, "by": principal,
+			"id": id, "org": org, "principal": principal, "verifier": verifier, "ttl": ttl, "by": or(by.Who, "system"),
 		})
 		if err != nil {
 			return err
@@ -104,10 +109,13 @@ func (s *Store) Mint(ctx context.Context, org sluice.Org, principal string, ttl 
 		if c, err = credentialIn(ctx, tx, id); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, By{Who: principal}, Entry{Action: "credential.mint", Org: org, Object: id, After: c})
+		return Audit(ctx, tx, by, Entry{Action: "credential.mint", Org: org, Object: id, After: c})
 	})
+	if err != nil {
+		return Credential{}, err
+	}
 	c.Secret = secret
-	return c, err
+	return c, nil
 }
 
 func scanCredential(scan statedb.Scan) (c Credential, err error) {
@@ -117,13 +125,28 @@ func scanCredential(scan statedb.Scan) (c Credential, err error) {
 func credentialIn(ctx context.Context, r statedb.Runner, id string) (Credential, error) {
 	c, found, err := statedb.One(ctx, r, queries.Get("CredentialGet"), statedb.Args{"id": id}, scanCredential)
 	if err == nil && !found {
-		err = sluice.E("SLUICE-NOT-FOUND", "find credential "+id, "there is no such credential", "mint a new one", nil)
+		err = noCredential(id)
 	}
 	return c, err
 }
 
-// Refresh gives a credential a new secret and a new end; an expired one may be refreshed, a revoked one not.
+func noCredential(id string) error {
+	return sluice.E("SLUICE-NOT-FOUND", "find credential "+id, "there is no such credential", "mint a new one", nil)
+}
+
+// Credentials lists the credentials of an org that have not been removed yet, by id, after one of them.
+func (s *Store) Credentials(ctx context.Context, org sluice.Org, after string, limit int) ([]Credential, error) {
+	return statedb.All(ctx, s.db, queries.Get("CredentialList"), statedb.Args{"org": org, "after": after, "limit": min(max(limit, 1), 1000)}, scanCredential)
+}
+
+// Refresh gives a credential a new secret and a new end, on its own behalf; an expired one may be refreshed, a revoked one
+// is SLUICE-CONTROL-REVOKED.
 func (s *Store) Refresh(ctx context.Context, id string, ttl time.Duration) (Credential, error) {
+	return s.RefreshFor(ctx, "", id, ttl, By{})
+}
+
+// RefreshFor is Refresh on somebody's behalf; a credential of another org is unknown to it.
+func (s *Store) RefreshFor(ctx context.Context, org sluice.Org, id string, ttl time.Duration, by By) (Credential, error) {
 	ttl, err := checkTTL("refresh credential "+id, ttl)
 	if err != nil {
 		return Credential{}, err
@@ -134,17 +157,28 @@ func (s *Store) Refresh(ctx context.Context, id string, ttl time.Duration) (Cred
 	}
 	var c Credential
 	err = s.db.Tx(ctx, func(tx *statedb.Tx) error {
+		before, err := credentialIn(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if org != "" && before.Org != org {
+			return noCredential(id)
+		}
 		n, err := statedb.Exec(ctx, tx, queries.Get("CredentialRefresh"), statedb.Args{"id": id, "verifier": verifier, "ttl": ttl})
 		if err != nil {
 			return err
 		}
+		if n == 0 {
+			return sluice.E("SLUICE-CONTROL-REVOKED", "refresh credential "+id, "it is revoked", "mint a new one", nil)
+		}
 		if c, err = credentialIn(ctx, tx, id); err != nil {
 			return err
 		}
-		if n == 0 {
-			return sluice.E("SLUICE-CONTROL-INVALID", "refresh credential "+id, "it is revoked", "mint a new one", nil)
+		who := by
+		if who.Who == "" {
+			who.Who = c.Principal
 		}
-		return Audit(ctx, tx, By{Who: c.Principal}, Entry{Action: "credential.refresh", Org: c.Org, Object: id, After: c})
+		return Audit(ctx, tx, who, Entry{Action: "credential.refresh", Org: c.Org, Object: id, Before: before, After: c})
 	})
 	if err != nil {
 		return Credential{}, err
@@ -153,12 +187,20 @@ func (s *Store) Refresh(ctx context.Context, id string, ttl time.Duration) (Cred
 	return c, nil
 }
 
-// Revoke ends a credential at once; revoking it again changes nothing.
+// Revoke ends a credential at once; revoking it again changes nothing. Sessions that it has let in end within seconds.
 func (s *Store) Revoke(ctx context.Context, id string, by By) error {
+	return s.RevokeFor(ctx, "", id, by)
+}
+
+// RevokeFor is Revoke, and knows only the credentials of one org.
+func (s *Store) RevokeFor(ctx context.Context, org sluice.Org, id string, by By) error {
 	return s.db.Tx(ctx, func(tx *statedb.Tx) error {
 		c, err := credentialIn(ctx, tx, id)
 		if err != nil {
 			return err
+		}
+		if org != "" && c.Org != org {
+			return noCredential(id)
 		}
 		n, err := statedb.Exec(ctx, tx, queries.Get("CredentialRevoke"), statedb.Args{"id": id})
 		if err != nil || n == 0 {
@@ -171,6 +213,40 @@ func (s *Store) Revoke(ctx context.Context, id string, by By) error {
 // Lookup gives a credential with its verifier for a handshake. One that is expired, revoked or unknown is not found.
 func (s *Store) Lookup(ctx context.Context, id string) (Credential, bool, error) {
 	return statedb.One(ctx, s.db, queries.Get("CredentialLive"), statedb.Args{"id": id}, scanCredential)
+}
+
+// LoginState is what has become of a login since it was let in.
+type LoginState string
+
+// The states of a login.
+const (
+	LoginLive    LoginState = "live"
+	LoginExpired LoginState = "expired" // its session may end what is under way
+	LoginGone    LoginState = "gone"    // revoked, disabled, deleted: its session ends at once
+)
+
+// CredentialStates tells what has become of credentials; one that is not there any more is gone.
+func (s *Store) CredentialStates(ctx context.Context, ids []string) (map[string]LoginState, error) {
+	states := make(map[string]LoginState, len(ids))
+	for _, id := range ids {
+		states[id] = LoginGone
+	}
+	_, err := statedb.All(ctx, s.db, queries.Get("CredentialStates"), statedb.Args{"ids": ids}, func(scan statedb.Scan) (struct{}, error) {
+		var id string
+		var revoked, expired int64
+		if err := scan(&id, &revoked, &expired); err != nil {
+			return struct{}{}, err
+		}
+		switch {
+		case revoked == 1:
+		case expired == 1:
+			states[id] = LoginExpired
+		default:
+			states[id] = LoginLive
+		}
+		return struct{}{}, nil
+	})
+	return states, err
 }
 
 // PruneCredentials removes credentials that ended a day ago.

@@ -3,9 +3,12 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"sluice/internal/sluice"
 	"sluice/internal/statedb"
@@ -88,8 +91,8 @@ func (n *NewOrg) complete() error {
 		return invalid(doing, fmt.Sprintf("database_name %q is not allowed", n.DatabaseName), label)
 	case n.HostnameAlias != "" && !dnsLabel.MatchString(n.HostnameAlias):
 		return invalid(doing, fmt.Sprintf("hostname_alias %q is not allowed", n.HostnameAlias), label)
-	case len(n.DisplayName) > 200:
-		return invalid(doing, "display_name is longer than 200 bytes", "shorten it")
+	case len(n.DisplayName) > 200 || !utf8.ValidString(n.DisplayName) || strings.ContainsRune(n.DisplayName, 0):
+		return invalid(doing, "display_name is longer than 200 bytes or holds what is not text", "shorten it")
 	}
 	if err := checkPolicy(doing, n.NamingPolicy); err != nil {
 		return err
@@ -121,14 +124,23 @@ func (l Limits) check(doing string) error {
 
 // CreateOrg registers an org. An id, database name or alias that is taken is SLUICE-CONTROL-EXISTS.
 func (s *Store) CreateOrg(ctx context.Context, n NewOrg, by By) (Org, error) {
+	org, _, err := s.createOrg(ctx, n, false, by)
+	return org, err
+}
+
+// CreateOrgWithRoot is CreateOrg with a first login, an owner; its password is shown once.
+func (s *Store) CreateOrgWithRoot(ctx context.Context, n NewOrg, by By) (Org, User, error) {
+	return s.createOrg(ctx, n, true, by)
+}
+
+func (s *Store) createOrg(ctx context.Context, n NewOrg, withRoot bool, by By) (org Org, root User, err error) {
 	if err := n.complete(); err != nil {
-		return Org{}, err
+		return Org{}, User{}, err
 	}
 	lake, err := json.Marshal(n.Lake)
 	if err != nil {
-		return Org{}, fmt.Errorf("create org %s: %w", n.Org, err)
+		return Org{}, User{}, fmt.Errorf("create org %s: %w", n.Org, err)
 	}
-	var org Org
 	err = s.change(ctx, by, func(tx *statedb.Tx) (Entry, error) {
 		_, err := statedb.Exec(ctx, tx, queries.Get("OrgInsert"), statedb.Args{
 			"org": n.Org, "display_name": n.DisplayName, "database_name": n.DatabaseName,
@@ -140,14 +152,29 @@ func (s *Store) CreateOrg(ctx context.Context, n NewOrg, by By) (Org, error) {
 		if err != nil {
 			return Entry{}, err
 		}
-		org, err = orgIn(ctx, tx, "OrgGet", n.Org)
-		return Entry{Action: "org.create", Org: n.Org, Object: "org " + string(n.Org), After: org}, err
+		if org, err = orgIn(ctx, tx, "OrgGet", n.Org); err != nil {
+			return Entry{}, err
+		}
+		if withRoot {
+			made, e, err := createUser(ctx, tx, NewUser{Org: n.Org, Username: RootUser, Role: UserOwner})
+			if err != nil {
+				return Entry{}, err
+			}
+			if err := Audit(ctx, tx, by, e); err != nil {
+				return Entry{}, err
+			}
+			root = made
+		}
+		return Entry{Action: "org.create", Org: n.Org, Object: "org " + string(n.Org), After: org}, nil
 	})
 	if statedb.Unique(err) {
-		return Org{}, sluice.E("SLUICE-CONTROL-EXISTS", fmt.Sprintf("create org %s", n.Org),
+		return Org{}, User{}, sluice.E("SLUICE-CONTROL-EXISTS", fmt.Sprintf("create org %s", n.Org),
 			"the id, database name or hostname alias is taken", "choose another, or see `sluice org list`", err)
 	}
-	return org, err
+	if err != nil {
+		return Org{}, User{}, err
+	}
+	return org, root, nil
 }
 
 func scanOrg(scan statedb.Scan) (Org, error) {
@@ -193,35 +220,142 @@ func (s *Store) Orgs(ctx context.Context) ([]Org, error) {
 	return statedb.All(ctx, s.db, queries.Get("OrgList"), nil, scanOrg)
 }
 
+// OrgPage lists orgs by id, after one of them.
+func (s *Store) OrgPage(ctx context.Context, after sluice.Org, limit int) ([]Org, error) {
+	return statedb.All(ctx, s.db, queries.Get("OrgPage"), statedb.Args{"after": after, "limit": min(max(limit, 1), 1000)}, scanOrg)
+}
+
+// OrgByHostname gives the org that a client's host name belongs to, or SLUICE-CONTROL-NO-ORG.
+func (s *Store) OrgByHostname(ctx context.Context, hostname string) (Org, error) {
+	o, found, err := statedb.One(ctx, s.db, queries.Get("OrgByHostname"), statedb.Args{"hostname": hostname}, scanOrg)
+	if err == nil && !found {
+		err = noOrg("of host " + hostname)
+	}
+	return o, err
+}
+
+// UpdateOrg changes what people may change of an org under its row lock: display name, alias, limits, policy. version 0
+// means any; another one that is not the present is SLUICE-CONTROL-CONFLICT.
+func (s *Store) UpdateOrg(ctx context.Context, id sluice.Org, version int64, by By, fn func(o *Org) error) (Org, error) {
+	var out Org
+	doing := fmt.Sprintf("change org %s", id)
+	err := s.update(ctx, id, "org.update", by, func(o *Org) error {
+		if err := checkVersion(doing, version, o.Version); err != nil {
+			return err
+		}
+		before := *o
+		if err := fn(o); err != nil {
+			return err
+		}
+		if o.Org != before.Org || o.DatabaseName != before.DatabaseName || o.State != before.State {
+			return refused(doing, "an org keeps its id and database name, and its state has commands of its own", "")
+		}
+		n := NewOrg{
+			Org: o.Org, DisplayName: o.DisplayName, DatabaseName: o.DatabaseName, HostnameAlias: o.HostnameAlias, NamingPolicy: o.NamingPolicy,
+			Limits: &o.Limits,
+		}
+		if err := n.complete(); err != nil {
+			return err
+		}
+		o.DisplayName = n.DisplayName
+		out = *o
+		return nil
+	})
+	if statedb.Unique(err) {
+		return Org{}, sluice.E("SLUICE-CONTROL-EXISTS", doing, "the hostname alias is taken", "choose another", err)
+	}
+	if err != nil {
+		return Org{}, err
+	}
+	out.Version++
+	return out, nil
+}
+
+// SetPaused pauses the loading of an org, or lets it go on; readers are served all the while.
+func (s *Store) SetPaused(ctx context.Context, id sluice.Org, paused bool, by By) (Org, error) {
+	from, to, action := sluice.OrgReady, sluice.OrgPaused, "org.pause"
+	if !paused {
+		from, to, action = sluice.OrgPaused, sluice.OrgReady, "org.resume"
+	}
+	var out Org
+	err := s.update(ctx, id, action, by, func(o *Org) error {
+		if out = *o; o.State == to {
+			return errNoChange
+		}
+		if o.State != from {
+			return refused(fmt.Sprintf("%s %s", strings.Replace(action, ".", " ", 1), id), fmt.Sprintf("its state is %s", o.State), fmt.Sprintf("this needs an org that is %s", from))
+		}
+		o.State = to
+		out = *o
+		out.Version++
+		return nil
+	})
+	if errors.Is(err, errNoChange) {
+		return out, nil
+	}
+	return out, err
+}
+
+var errNoChange = errors.New("nothing to change")
+
+// DeleteOrgIn takes an org out of service inside a transaction of the store that has looked at its work: it is not loaded,
+// not served and not listed from now on, and every login to it ends at once. Purge forgets its people a week later; its id
+// is never given again, and its lake is not touched.
+func DeleteOrgIn(ctx context.Context, tx *statedb.Tx, id sluice.Org, version int64, by By) error {
+	e, err := updateOrg(ctx, tx, id, "org.delete", func(o *Org) error {
+		if err := checkVersion(fmt.Sprintf("delete org %s", id), version, o.Version); err != nil {
+			return err
+		}
+		o.State = sluice.OrgDeleting
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := statedb.Exec(ctx, tx, queries.Get("CredentialRevokeOrg"), statedb.Args{"org": id}); err != nil {
+		return err
+	}
+	if _, err := disableUsers(ctx, tx, id, nil); err != nil {
+		return err
+	}
+	if err := Audit(ctx, tx, by, e); err != nil {
+		return err
+	}
+	return Bump(ctx, tx)
+}
+
 // update changes an org under its row lock.
 func (s *Store) update(ctx context.Context, id sluice.Org, action string, by By, fn func(o *Org) error) error {
-	return s.change(ctx, by, func(tx *statedb.Tx) (Entry, error) {
-		before, err := orgIn(ctx, tx, "OrgLock", id)
-		if err != nil {
-			return Entry{}, err
-		}
-		after := before
-		if err := fn(&after); err != nil {
-			return Entry{}, err
-		}
-		lake, err := json.Marshal(after.Lake)
-		if err != nil {
-			return Entry{}, fmt.Errorf("%s %s: %w", action, id, err)
-		}
-		n, err := statedb.Exec(ctx, tx, queries.Get("OrgUpdate"), statedb.Args{
-			"org": id, "version": before.Version, "state": after.State, "naming_policy": after.NamingPolicy,
-			"max_sessions": after.Limits.MaxSessions, "max_streams": after.Limits.MaxStreams,
-			"backfill_per_org": after.Limits.BackfillPerOrg, "memory_bytes": after.Limits.MemoryBytes,
-			"threads": after.Limits.Threads, "lake": string(lake), "deleted": after.State == sluice.OrgDeleting,
-		})
-		if err != nil {
-			return Entry{}, err
-		}
-		if n != 1 {
-			return Entry{}, fmt.Errorf("%s %s: the row changed under its lock", action, id)
-		}
-		return Entry{Action: action, Org: id, Object: "org " + string(id), Before: before, After: after}, nil
+	return s.change(ctx, by, func(tx *statedb.Tx) (Entry, error) { return updateOrg(ctx, tx, id, action, fn) })
+}
+
+func updateOrg(ctx context.Context, tx *statedb.Tx, id sluice.Org, action string, fn func(o *Org) error) (Entry, error) {
+	before, err := orgIn(ctx, tx, "OrgLock", id)
+	if err != nil {
+		return Entry{}, err
+	}
+	after := before
+	if err := fn(&after); err != nil {
+		return Entry{}, err
+	}
+	lake, err := json.Marshal(after.Lake)
+	if err != nil {
+		return Entry{}, fmt.Errorf("%s %s: %w", action, id, err)
+	}
+	n, err := statedb.Exec(ctx, tx, queries.Get("OrgUpdate"), statedb.Args{
+		"org": id, "version": before.Version, "display_name": after.DisplayName, "hostname_alias": statedb.Null(after.HostnameAlias),
+		"state": after.State, "naming_policy": after.NamingPolicy,
+		"max_sessions": after.Limits.MaxSessions, "max_streams": after.Limits.MaxStreams,
+		"backfill_per_org": after.Limits.BackfillPerOrg, "memory_bytes": after.Limits.MemoryBytes,
+		"threads": after.Limits.Threads, "lake": string(lake), "deleted": after.State == sluice.OrgDeleting,
 	})
+	if err != nil {
+		return Entry{}, err
+	}
+	if n != 1 {
+		return Entry{}, fmt.Errorf("%s %s: the row changed under its lock", action, id)
+	}
+	return Entry{Action: action, Org: id, Object: "org " + string(id), Before: before, After: after}, nil
 }
 
 var orgStates = []sluice.OrgState{

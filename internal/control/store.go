@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 
 	"sluice/internal/sluice"
@@ -35,6 +36,9 @@ var (
 func invalid(doing, what, hint string) error {
 	return sluice.E("SLUICE-CONTROL-INVALID", doing, what, hint, nil)
 }
+
+// maxWho is the longest name that the audit log keeps.
+const maxWho = 200
 
 // Entry is one row of the audit log. Before and After are what JSON makes of them; secrets do not belong there.
 type Entry struct {
@@ -65,6 +69,9 @@ func Audit(ctx context.Context, tx *statedb.Tx, by By, e Entry) error {
 	who := by.Who
 	if who == "" {
 		who = "system"
+	}
+	if len(who) > maxWho {
+		who = strings.ToValidUTF8(who[:maxWho], "")
 	}
 	_, err = statedb.Exec(ctx, tx, queries.Get("AuditInsert"), statedb.Args{
 		"who": who, "action": e.Action, "org": statedb.Null(e.Org), "object": e.Object,

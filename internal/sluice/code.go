@@ -43,12 +43,22 @@ var Codes = []CodeInfo{
 	{"SLUICE-CONTROL-EXISTS", KindRefused, 409, "the object exists already"},
 	{"SLUICE-CONTROL-NO-ORG", KindNotFound, 404, "no such org"},
 	{"SLUICE-CONTROL-NO-TEAM", KindNotFound, 404, "no such team"},
+	{"SLUICE-CONTROL-NO-USER", KindNotFound, 404, "no such user"},
+	{"SLUICE-CONTROL-CONFLICT", KindRefused, 409, "somebody else changed the object meanwhile"},
+	{"SLUICE-CONTROL-REFUSED", KindRefused, 409, "the object is not in a state that allows this"},
+	{"SLUICE-CONTROL-REVOKED", KindRefused, 410, "the credential is revoked"},
 	{"SLUICE-CONTROL-NOT-READY", KindRefused, 409, "the org's warehouse is not ready"},
+
+	// the API's door
+	{"SLUICE-API-LOGIN", KindRefused, 401, "the caller is not known"},
+	{"SLUICE-API-ROLE", KindRefused, 403, "the token's role does not allow this"},
+	{"SLUICE-API-RATE", KindRefused, 429, "too many requests"},
 
 	// names
 	{"SLUICE-NAME-POLICY", KindUsage, 422, "unknown naming policy"},
 	{"SLUICE-NAME-EMPTY", KindUsage, 422, "a source has no name"},
 	{"SLUICE-NAME-AMBIGUOUS", KindRefused, 409, "two existing tables could belong to the stream"},
+	{"SLUICE-PERSONS-NAME", KindUsage, 422, "no persons tables can be named after this table"},
 	{"SLUICE-NAME-TAKEN", KindRefused, 409, "the table name belongs to another stream"},
 
 	// queue
