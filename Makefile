@@ -22,6 +22,7 @@ BENCH ?= .
 EXTENSION_DIR := build/extensions
 EXTENSIONS := $(foreach e,ducklake postgres_scanner httpfs,$(EXTENSION_DIR)/v1.5.5/linux_amd64/$(e).duckdb_extension)
 LINT := build/bin/golangci-lint
+KAFKA := build/kafka/libs/kafka_2.13-4.1.0.jar
 
 .PHONY: help
 help: ## List the targets
@@ -49,12 +50,18 @@ demo: build extensions ## Load the flights sample end to end and show the result
 services: ## Install what the tests run beside them (Debian, as root), or say what is missing
 	@test/services.sh test
 
+.PHONY: kafka
+kafka: $(KAFKA) ## Fetch the Kafka broker that the tests start into build/kafka
+$(KAFKA): internal/testkit/kafka/pom.xml | services
+	mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
 .PHONY: test
-test: services extensions build ## Run every test
+test: services extensions kafka build ## Run every test
 	SLUICE_REQUIRE_SERVICES=1 go test -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...
 
 .PHONY: test-race
-test-race: services extensions ## Run the tests under the race detector (RACE=packages)
+test-race: services extensions kafka ## Run the tests under the race detector (RACE=packages)
 	SLUICE_REQUIRE_SERVICES=1 go test -race -p $(TEST_PARALLEL) $(TEST_FLAGS) $(RACE)
 
 .PHONY: lint
@@ -98,5 +105,5 @@ release: extensions ## Build the one-file binary, extensions inside, with checks
 	cd build/release && sha256sum sluice-$(VERSION)-$(PLATFORM) > sluice-$(VERSION)-$(PLATFORM).sha256
 
 .PHONY: clean
-clean: ## Remove what was built; fetched extensions and the linter stay
+clean: ## Remove what was built; fetched extensions, the broker and the linter stay
 	rm -rf bin build/release internal/extension/embedded/*.gz

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that what is needed beside Go is installed. `build`: a C and C++ compiler, and pip, which brings the engine's
-# extensions. `test`: also PostgreSQL 15 or newer (initdb, postgres) and psql, which the tests start. On Debian and its
+# extensions. `test`: also PostgreSQL 15 or newer (initdb, postgres) and psql, and Java 17 with Maven, which fetches and runs
+# the Kafka broker: the tests start them. On Debian and its
 # kin, as root, what is missing is installed. Elsewhere it says what to install, and fails.
 set -euo pipefail
 what=${1:-test}
@@ -48,6 +49,8 @@ look() {
 		missing+=("initdb and postgres")
 		packages+=(postgresql)
 	fi
+	need default-jre-headless java
+	need maven mvn
 }
 
 look
@@ -78,7 +81,7 @@ fi
 	printf 'services: needed for make %s, and not found:' "$what"
 	printf ' %s;' "${missing[@]}"
 	printf '\n  Debian, Ubuntu:  sudo apt-get install %s\n' "${packages[*]}"
-	printf '  macOS:           xcode-select --install; brew install python postgresql@15\n'
-	printf '  elsewhere:       gcc and g++, Python 3 with pip, PostgreSQL 15 or newer with initdb, postgres and psql in PATH\n'
+	printf '  macOS:           xcode-select --install; brew install python postgresql@15 openjdk@17 maven\n'
+	printf '  elsewhere:       gcc and g++, Python 3 with pip, PostgreSQL 15 or newer with initdb, postgres and psql, Java 17 or newer and Maven in PATH\n'
 } >&2
 exit 1
