@@ -23,6 +23,7 @@ EXTENSION_DIR := build/extensions
 EXTENSIONS := $(foreach e,ducklake postgres_scanner httpfs,$(EXTENSION_DIR)/v1.5.5/linux_amd64/$(e).duckdb_extension)
 LINT := build/bin/golangci-lint
 KAFKA := build/kafka/libs/kafka_2.13-4.1.0.jar
+S3 := build/bin/versitygw
 
 .PHONY: help
 help: ## List the targets
@@ -56,12 +57,19 @@ $(KAFKA): internal/testkit/kafka/pom.xml | services
 	mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
+.PHONY: s3
+s3: $(S3) ## Build the S3 server that the tests start into build/bin
+# The module file names its version: a new one is built anew.
+$(S3): tools/s3/go.mod tools/s3/go.sum | toolchain
+	cd tools/s3 && go build -p $(TEST_PARALLEL) -trimpath -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+	@touch $@
+
 .PHONY: test
-test: services extensions kafka build ## Run every test
+test: services extensions kafka s3 build ## Run every test
 	SLUICE_REQUIRE_SERVICES=1 go test -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...
 
 .PHONY: test-race
-test-race: services extensions kafka ## Run the tests under the race detector (RACE=packages)
+test-race: services extensions kafka s3 ## Run the tests under the race detector (RACE=packages)
 	SLUICE_REQUIRE_SERVICES=1 go test -race -p $(TEST_PARALLEL) $(TEST_FLAGS) $(RACE)
 
 .PHONY: lint

@@ -65,7 +65,7 @@ func object(key string, info fs.FileInfo) Object {
 func (l Local) List(ctx context.Context, prefix, startAfter string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		dir, _ := filepath.Split("/" + prefix)
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Clean(dir), func(path string, entry fs.DirEntry, err error) error {
 			if end := ended(ctx, "list", l.Location(prefix)); end != nil {
 				return end
 			}

@@ -244,7 +244,7 @@ func (b *S3) fail(ctx context.Context, op, key string, err error) error {
 	}
 	e := &Error{Op: op, Where: where, Err: err}
 	var response *awshttp.ResponseError
-	if !errors.As(err, &response) || response.Response == nil {
+	if !errors.As(err, &response) || response.Response == nil || response.HTTPStatusCode() == 0 {
 		e.Kind, e.Detail = transportKind(err)
 		return e
 	}
