@@ -27,7 +27,7 @@ S3 := build/bin/versitygw
 
 .PHONY: help
 help: ## List the targets
-	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
+	@sed -nE 's/^([a-z][a-z0-9-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
 
 # A stranger's machine lacks a compiler more often than not.
 .PHONY: toolchain

@@ -18,6 +18,7 @@ type Config struct {
 	Warehouse Warehouse `key:"warehouse"`
 	Catalog   Catalog   `key:"catalog"`
 	Store     Store     `key:"store"`
+	Delta     Delta     `key:"delta"`
 	Loader    Loader    `key:"loader"`
 	Sweep     Sweep     `key:"sweep"`
 }
@@ -59,10 +60,45 @@ type Catalog struct {
 	PoolPerOrg int    `key:"pool_per_org" default:"8" doc:"connections of each engine to its PostgreSQL catalog"`
 }
 
-// Store says where lakes keep their data.
+// Store says where lakes keep their data, and how objects of S3 are reached.
 type Store struct {
-	URL string `key:"url" doc:"directory or file:// URL for the lakes' data; default: lake in the data directory"`
+	URL         string      `key:"url" doc:"directory or file:// URL for the lakes' data; default: lake in the data directory"`
+	Endpoint    string      `key:"endpoint" doc:"URL of an S3 server other than AWS"`
+	Region      string      `key:"region" doc:"region of the S3 buckets; default: as the AWS tools find it, else us-east-1"`
+	PathStyle   bool        `key:"path_style" default:"false" doc:"true: the bucket is in the path of a request, not in its host name"`
+	Credentials Credentials `key:"credentials"`
 }
+
+// Credentials say what requests to S3 are signed with.
+type Credentials struct {
+	Mode    string   `key:"mode" default:"ambient" doc:"ambient (as the AWS tools find them), static (key_id and secret), assume_role, or anonymous"`
+	KeyID   string   `key:"key_id" doc:"access key id, for mode static"`
+	Secret  Secret   `key:"secret" doc:"secret access key, for mode static"`
+	Role    string   `key:"role" doc:"ARN of the role, for mode assume_role"`
+	Session Duration `key:"session" default:"1h" doc:"how long a session of the role lasts"`
+}
+
+// Delta says how Delta tables are read.
+type Delta struct {
+	CommitKeys        CommitKeys `key:"commit_keys"`
+	PartitionTimezone string     `key:"partition_timezone" default:"UTC" doc:"zone of the timestamps without one in partition values: that of their writer"`
+	AllowedRoots      []string   `key:"allowed_roots" doc:"places outside a table's bucket that its log may name; each may end in profile=NAME, an AWS profile for its credentials"`
+	Strict            bool       `key:"strict" default:"true" doc:"false: commits may name a file in two adds, or have two protocols or metadata"`
+}
+
+// CommitKeys name what producers write into their commits.
+type CommitKeys struct {
+	RunID      string `key:"run_id" default:"run_id" doc:"key of a run's id"`
+	BatchIndex string `key:"batch_index" default:"batch_index" doc:"key of a batch's index"`
+}
+
+// The credentials' modes.
+const (
+	CredentialsAmbient   = "ambient"
+	CredentialsStatic    = "static"
+	CredentialsRole      = "assume_role"
+	CredentialsAnonymous = "anonymous"
+)
 
 // Loader configures the loading of batches.
 type Loader struct {

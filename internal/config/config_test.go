@@ -14,44 +14,60 @@ import (
 
 // sample gives each key a value that is not its default, as text and as config show shows it.
 var sample = map[string][2]string{
-	"data":                       {"/srv/sluice", "/srv/sluice"},
-	"roles":                      {"api,loader", "api,loader"},
-	"instance":                   {"one", "one"},
-	"server":                     {"http://127.0.0.1:9", "http://127.0.0.1:9"},
-	"log.level":                  {"debug", "debug"},
-	"log.format":                 {"text", "text"},
-	"state.dsn":                  {"postgres://me@127.0.0.1/x", "postgres://me@127.0.0.1/x"},
-	"http.listen":                {"127.0.0.1:1", "127.0.0.1:1"},
-	"warehouse.listen":           {"[::1]:2", "[::1]:2"},
-	"warehouse.extensions":       {"/srv/ext", "/srv/ext"},
-	"warehouse.memory_limit":     {"4GiB", "4GiB"},
-	"warehouse.threads":          {"3", "3"},
-	"warehouse.max_instances":    {"5", "5"},
-	"warehouse.instance_max_age": {"2d", "2d"},
-	"warehouse.max_connections":  {"7", "7"},
-	"warehouse.spill_limit":      {"10GiB", "10GiB"},
-	"catalog.kind":               {"postgres", "postgres"},
-	"catalog.dsn":                {"postgres://me@127.0.0.1/y", "postgres://me@127.0.0.1/y"},
-	"catalog.role_key":           {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
-	"catalog.pool_per_org":       {"9", "9"},
-	"store.url":                  {"file:///srv/lake", "/srv/lake"},
-	"loader.concurrency":         {"2", "2"},
-	"loader.poll":                {"1s", "1s"},
-	"loader.batch_timeout":       {"1h", "1h"},
-	"loader.max_attempts":        {"3", "3"},
-	"loader.drain_timeout":       {"20s", "20s"},
-	"loader.retry_base":          {"1s", "1s"},
-	"loader.second_look":         {"1s", "1s"},
-	"loader.lease.ttl":           {"2m", "2m"},
-	"loader.lease.heartbeat":     {"10s", "10s"},
-	"loader.warehouse":           {"127.0.0.1:3", "127.0.0.1:3"},
-	"loader.extract_prefixes":    {"/srv/a,/srv/b", "/srv/a,/srv/b"},
-	"sweep.interval":             {"1m", "1m"},
+	"data":                          {"/srv/sluice", "/srv/sluice"},
+	"roles":                         {"api,loader", "api,loader"},
+	"instance":                      {"one", "one"},
+	"server":                        {"http://127.0.0.1:9", "http://127.0.0.1:9"},
+	"log.level":                     {"debug", "debug"},
+	"log.format":                    {"text", "text"},
+	"state.dsn":                     {"postgres://me@127.0.0.1/x", "postgres://me@127.0.0.1/x"},
+	"http.listen":                   {"127.0.0.1:1", "127.0.0.1:1"},
+	"warehouse.listen":              {"[::1]:2", "[::1]:2"},
+	"warehouse.extensions":          {"/srv/ext", "/srv/ext"},
+	"warehouse.memory_limit":        {"4GiB", "4GiB"},
+	"warehouse.threads":             {"3", "3"},
+	"warehouse.max_instances":       {"5", "5"},
+	"warehouse.instance_max_age":    {"2d", "2d"},
+	"warehouse.max_connections":     {"7", "7"},
+	"warehouse.spill_limit":         {"10GiB", "10GiB"},
+	"catalog.kind":                  {"postgres", "postgres"},
+	"catalog.dsn":                   {"postgres://me@127.0.0.1/y", "postgres://me@127.0.0.1/y"},
+	"catalog.role_key":              {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
+	"catalog.pool_per_org":          {"9", "9"},
+	"store.url":                     {"file:///srv/lake", "/srv/lake"},
+	"store.endpoint":                {"https://s3.example.com", "https://s3.example.com"},
+	"store.region":                  {"eu-west-1", "eu-west-1"},
+	"store.path_style":              {"true", "true"},
+	"store.credentials.mode":        {"anonymous", "anonymous"},
+	"store.credentials.key_id":      {"id", "id"},
+	"store.credentials.secret":      {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
+	"store.credentials.role":        {"arn:aws:iam::1:role/r", "arn:aws:iam::1:role/r"},
+	"store.credentials.session":     {"2h", "2h"},
+	"delta.commit_keys.run_id":      {"job", "job"},
+	"delta.commit_keys.batch_index": {"part", "part"},
+	"delta.partition_timezone":      {"Europe/Berlin", "Europe/Berlin"},
+	"delta.allowed_roots":           {"/srv/a,s3://b/c profile=d", "/srv/a,s3://b/c profile=d"},
+	"delta.strict":                  {"false", "false"},
+	"loader.concurrency":            {"2", "2"},
+	"loader.poll":                   {"1s", "1s"},
+	"loader.batch_timeout":          {"1h", "1h"},
+	"loader.max_attempts":           {"3", "3"},
+	"loader.drain_timeout":          {"20s", "20s"},
+	"loader.retry_base":             {"1s", "1s"},
+	"loader.second_look":            {"1s", "1s"},
+	"loader.lease.ttl":              {"2m", "2m"},
+	"loader.lease.heartbeat":        {"10s", "10s"},
+	"loader.warehouse":              {"127.0.0.1:3", "127.0.0.1:3"},
+	"loader.extract_prefixes":       {"/srv/a,/srv/b", "/srv/a,/srv/b"},
+	"sweep.interval":                {"1m", "1m"},
 }
 
-// base are the keys without which others are refused.
-var base = map[string]string{
-	"catalog.dsn": "postgres://me@127.0.0.1/y", "catalog.role_key": "env:KEY_OF_TEST",
+// needs are the keys without which others are refused.
+var needs = map[string]map[string]string{
+	"catalog.kind":             {"catalog.dsn": "postgres://me@127.0.0.1/y", "catalog.role_key": "env:KEY_OF_TEST"},
+	"store.credentials.key_id": {"store.credentials.mode": "static", "store.credentials.secret": "env:KEY_OF_TEST"},
+	"store.credentials.secret": {"store.credentials.mode": "static", "store.credentials.key_id": "id"},
+	"store.credentials.role":   {"store.credentials.mode": "assume_role"},
 }
 
 func yamlOf(values map[string]string) string {
@@ -90,10 +106,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 			t.Errorf("key %s has no sample", k.path)
 			continue
 		}
-		set := map[string]string{}
-		if k.path == "catalog.kind" {
-			set = base
-		}
+		set := needs[k.path]
 		sources := map[string]Sources{}
 		file := filepath.Join(t.TempDir(), "sluice.yaml")
 		if err := os.WriteFile(file, []byte(yamlOf(map[string]string{k.path: text[0]})), 0o600); err != nil {

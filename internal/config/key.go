@@ -39,7 +39,7 @@ func walk(v reflect.Value, prefix string, out *[]*key) {
 			path = prefix + "." + path
 		}
 		switch f.Interface().(type) {
-		case string, int, []string, Duration, Size, Memory, Secret:
+		case string, int, bool, []string, Duration, Size, Memory, Secret:
 		default:
 			walk(f, path, out)
 			continue
@@ -64,6 +64,11 @@ func (k *key) set(text string) error {
 		v, err = strconv.Atoi(text)
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", text)
+		}
+	case bool:
+		v, err = strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
 		}
 	case []string:
 		list := []string{}

@@ -29,6 +29,8 @@ func (r *reader) complete() {
 		r.needed("catalog.role_key", c.Catalog.RoleKey)
 	}
 	r.store(c)
+	r.objects(c)
+	r.delta(c)
 	if c.Server != "" {
 		if u, err := url.Parse(c.Server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			r.wrong("server", "it must be a URL like http://127.0.0.1:8090")

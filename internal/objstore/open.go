@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Options say how stores are reached. The zero value reads local files, and S3 as the AWS tools would: region and
 // credentials from their environment, files and roles.
 type Options struct {
-	// S3 gives the access to a bucket; nil: DefaultS3. It is asked once for each bucket that is opened.
+	// S3 gives the access to a bucket; nil: the zero S3Options. It is asked once for each bucket that is opened.
 	S3 func(bucket string) (S3Options, error)
 	// Retry is how often and how patiently an operation is repeated.
 	Retry Retry
@@ -22,6 +23,9 @@ type S3Options struct {
 	PathStyle bool   // the bucket is in the path, not in the host name; implied by an endpoint whose host is an address
 	// Credentials are asked for when a client is made and when the last ones have expired; nil: as the AWS tools find them.
 	Credentials func(context.Context) (Credentials, error)
+	Profile     string // of the AWS tools' files, instead of Credentials
+	Role        string // ARN of a role that is assumed with the credentials
+	Session     time.Duration
 	Anonymous   bool // sign nothing
 	// MultipartOver and PartSize say from which size on Copy works in parts, and how large those are; 0: 5 GiB and 512 MiB.
 	MultipartOver, PartSize int64

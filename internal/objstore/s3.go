@@ -17,7 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
 // S3 is a bucket of S3, or of a server that speaks its protocol.
@@ -61,12 +63,24 @@ func NewS3(ctx context.Context, bucket string, o S3Options, retry Retry) (*S3, e
 			}, err
 		})))
 	}
+	if o.Profile != "" {
+		load = append(load, config.WithSharedConfigProfile(o.Profile))
+	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
 		return nil, fmt.Errorf("open s3://%s: %w", bucket, err)
 	}
 	if cfg.Region == "" {
 		cfg.Region = fallbackRegion
+	}
+	if o.Role != "" {
+		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), o.Role, func(a *stscreds.AssumeRoleOptions) {
+			a.RoleSessionName = "sluice"
+			if o.Session > 0 {
+				a.Duration = o.Session
+			}
+		})
+		cfg.Credentials = aws.NewCredentialsCache(role)
 	}
 	client := s3.NewFromConfig(cfg, func(so *s3.Options) {
 		so.UsePathStyle = o.PathStyle || hasAddress(o.Endpoint)
