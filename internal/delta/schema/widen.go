@@ -1,0 +1,74 @@
+package schema
+
+import (
+	"slices"
+
+	"sluice/internal/delta/jsonscan"
+)
+
+// change is one entry of delta.typeChanges. fieldPath, which says to which part of an array or map it belongs, and
+// tableVersion, which the preview of the feature writes, make no difference to whether it can be read.
+type change struct{ from, to string }
+
+func (p *parser) parseChanges() ([]change, error) {
+	if err := p.s.Open('['); err != nil {
+		return nil, err
+	}
+	var list []change
+	for first := true; ; first = false {
+		more, err := p.s.Element(first)
+		if !more || err != nil {
+			return list, err
+		}
+		c, err := p.parseChange()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+}
+
+func (c change) supported() bool {
+	from, ok := primitive(c.from)
+	to, ok2 := primitive(c.to)
+	return ok && ok2 && Widens(from, to)
+}
+
+var integers = []Kind{Byte, Short, Integer, Long}
+
+// Widens reports whether every value of from is a value of to, in the ways that type widening allows.
+func Widens(from, to Type) bool {
+	rank, rankTo := slices.Index(integers, from.Kind), slices.Index(integers, to.Kind)
+	switch to.Kind {
+	case Short, Integer, Long:
+		return rank >= 0 && rank < rankTo
+	case Double:
+		return from.Kind == Float || rank >= 0 && from.Kind != Long
+	case Decimal:
+		whole := to.Precision - to.Scale
+		switch {
+		case from.Kind == Decimal:
+			return to.Scale >= from.Scale && whole >= from.Precision-from.Scale
+		case from.Kind == Long:
+			return whole >= 20
+		}
+		return rank >= 0 && whole >= 10
+	case TimestampNTZ:
+		return from.Kind == Date
+	}
+	return false
+}
+
+var changeMembers = []string{"fromType", "toType"}
+
+func (p *parser) parseChange() (c change, err error) {
+	err = jsonscan.Members(&p.s, changeMembers, func(i int) (err error) {
+		if i == 0 {
+			c.from, err = p.text()
+		} else {
+			c.to, err = p.text()
+		}
+		return err
+	})
+	return c, err
+}
