@@ -116,6 +116,25 @@ var Codes = []CodeInfo{
 	{"SLUICE-LAKE-UNRESOLVED", KindFailed, 500, "the outcome of a commit cannot be found out"},
 	{"SLUICE-LAKE-VERSION", KindRefused, 409, "the lake has a version that this binary does not know"},
 
+	// Delta tables
+	{"SLUICE-DELTA-NOT-A-TABLE", KindNotFound, 404, "there is no Delta log at the location"},
+	{"SLUICE-DELTA-VERSION-NOT-FOUND", KindNotFound, 404, "the table has no such version"},
+	{"SLUICE-DELTA-VERSION-UNAVAILABLE", KindNotFound, 404, "the version can no longer be read"},
+	{"SLUICE-DELTA-UNSUPPORTED", KindUnsupported, 422, "the table needs a feature that is not supported"},
+	{"SLUICE-DELTA-SCHEMA", KindUnsupported, 422, "the table's schema cannot be read"},
+	{"SLUICE-DELTA-RESERVED-COLUMN", KindUnsupported, 422, "a data file has a column whose name the engine keeps for itself"},
+	{"SLUICE-DELTA-LOG-GAP", KindFailed, 500, "a commit is missing from the table's log"},
+	{"SLUICE-DELTA-LOG-CORRUPT", KindFailed, 500, "the table's log is not as the protocol says"},
+	{"SLUICE-DELTA-CHECKPOINT-CORRUPT", KindFailed, 500, "a checkpoint cannot be read and cannot be done without"},
+	{"SLUICE-DELTA-CRC-MISMATCH", KindFailed, 500, "the log and its checksum file disagree"},
+	{"SLUICE-DELTA-PARTITION-VALUE", KindFailed, 500, "a partition value is missing or is not one of its type"},
+	{"SLUICE-DELTA-PATH", KindFailed, 500, "a path in the log leads where it may not"},
+	{"SLUICE-DELTA-DV-CORRUPT", KindFailed, 500, "a deletion vector is corrupt"},
+	{"SLUICE-DELTA-ROW-COUNT", KindFailed, 500, "the rows read are not as many as planned"},
+	{"SLUICE-DELTA-SNAPSHOT-GONE", KindFailed, 500, "files of the version were removed or replaced while it was read"},
+	{"SLUICE-DELTA-LIMIT", KindFailed, 500, "something in the table is larger than what is read"},
+	{"SLUICE-DELTA-STORE", KindFailed, 503, "the store of the table does not answer or refuses"},
+
 	// warehouse
 	{"SLUICE-WAREHOUSE-LISTEN", KindFailed, 500, "a port cannot be opened"},
 	{"SLUICE-WAREHOUSE-REFUSED", KindRefused, 403, "the statement may not run in a warehouse"},

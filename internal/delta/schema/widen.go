@@ -36,6 +36,10 @@ func (c change) supported() bool {
 
 var integers = []Kind{Byte, Short, Integer, Long}
 
+// wholeDigits is how many digits before the point a decimal needs to hold each of them. The protocol asks for 10 also for
+// the small ones; writers do with what their values need.
+var wholeDigits = []int{3, 5, 10, 20}
+
 // Widens reports whether every value of from is a value of to, in the ways that type widening allows.
 func Widens(from, to Type) bool {
 	rank, rankTo := slices.Index(integers, from.Kind), slices.Index(integers, to.Kind)
@@ -46,13 +50,10 @@ func Widens(from, to Type) bool {
 		return from.Kind == Float || rank >= 0 && from.Kind != Long
 	case Decimal:
 		whole := to.Precision - to.Scale
-		switch {
-		case from.Kind == Decimal:
+		if from.Kind == Decimal {
 			return to.Scale >= from.Scale && whole >= from.Precision-from.Scale
-		case from.Kind == Long:
-			return whole >= 20
 		}
-		return rank >= 0 && whole >= 10
+		return rank >= 0 && whole >= wholeDigits[rank]
 	case TimestampNTZ:
 		return from.Kind == Date
 	}
