@@ -83,8 +83,7 @@ func TestTransactions(t *testing.T) {
 		{"COMMIT AND NO CHAIN", "COMMIT", 'I'},
 		// not supported
 		{"BEGIN", "BEGIN", 'T'},
-		{"SAVEPOINT a", "0A000", 'E'},
-		{"ROLLBACK TO SAVEPOINT a", "25P02", 'E'},
+		{"COMMIT PREPARED 'x'", "0A000", 'E'},
 		{"ROLLBACK", "ROLLBACK", 'I'},
 		{"PREPARE TRANSACTION 'x'", "0A000", 'I'},
 		// read only

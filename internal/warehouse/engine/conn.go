@@ -11,6 +11,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"sluice/internal/sluice"
+	"sluice/internal/warehouse/lock"
 )
 
 // Causes of a statement context that the engine side has ended; see Conn.Statement.
@@ -34,6 +35,8 @@ type Conn struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // of the statement that runs
 	end    context.CancelFunc      // of a statement whose rows may still be read
+
+	tables *lock.Owner
 }
 
 // Org is the org whose lake the connection is on.
@@ -63,6 +66,9 @@ func (c *Conn) Turn(ctx context.Context, exclusive, upgrade bool) (end func(), e
 	}
 	return func() { c.inst.writers.Release(n) }, nil
 }
+
+// Tables are the locks of the lake's tables, as this connection holds them (docs/adr/0008).
+func (c *Conn) Tables() *lock.Owner { return c.tables }
 
 // Statement derives the context of one statement: it ends with ctx, by Interrupt, and when the instance is retired
 // (context.Cause tells which). COMMIT must never be cancelled, its outcome would be unknown: run it under
@@ -178,6 +184,7 @@ func (c *Conn) Close() error {
 		if err := c.sql.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
 			c.err = fmt.Errorf("close engine connection: %w", c.inst.scrub(err))
 		}
+		c.tables.Unlock(true)
 		c.inst.release()
 	})
 	return c.err

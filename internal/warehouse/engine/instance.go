@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"sluice/internal/warehouse/lock"
 )
 
 // instance is one open DuckDB with an org's lake attached. Fields from refs on are guarded by the registry's mutex.
@@ -30,6 +32,7 @@ type instance struct {
 
 	probing sync.Mutex          // one probe at a time
 	writers *semaphore.Weighted // the lake's writers; one that changes tables takes all of it
+	tables  lock.Tables
 
 	refs    int
 	used    time.Time
@@ -91,7 +94,7 @@ func openInstance(ctx context.Context, reg *Registry, cfg Config, create bool) (
 func (i *instance) connect(ctx context.Context) (*Conn, error) {
 	conn, err := i.db.Conn(ctx)
 	if err == nil {
-		c := &Conn{inst: i, sql: conn}
+		c := &Conn{inst: i, sql: conn, tables: i.tables.Owner()}
 		if err = i.greet(ctx, conn); err == nil {
 			return c, nil
 		}

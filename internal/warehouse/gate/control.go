@@ -14,7 +14,10 @@ const (
 	Begin Verb = iota + 1
 	Commit
 	Rollback
-	Savepoint // also RELEASE, ROLLBACK TO and two-phase commit: not supported
+	Savepoint
+	Release
+	RollbackTo
+	TwoPhase // PREPARE TRANSACTION and its ends: not supported
 )
 
 // Control is a transaction-control statement.
@@ -23,6 +26,7 @@ type Control struct {
 	Tag      string // the command tag of BEGIN
 	Chain    bool
 	ReadOnly *bool
+	Name     string // of the savepoint
 }
 
 // ReadControl reads BEGIN, COMMIT, ROLLBACK and their spellings; nil for any other statement.
@@ -42,27 +46,38 @@ func ReadControl(t []token.Token) *Control {
 	case "commit", "end":
 		c.Verb = Commit
 		if is(t, 1, "prepared") {
-			c.Verb = Savepoint
+			c.Verb = TwoPhase
 		}
 	case "rollback", "abort":
 		c.Verb = Rollback
 		for _, k := range t[1:] {
-			if k.Is("to") || k.Is("prepared") {
-				c.Verb = Savepoint
+			switch {
+			case k.Is("to"):
+				c.Verb = RollbackTo
+			case k.Is("prepared"):
+				c.Verb = TwoPhase
 			}
 		}
-	case "savepoint", "release":
+	case "savepoint":
 		c.Verb = Savepoint
+	case "release":
+		c.Verb = Release
 	case "prepare":
 		if !is(t, 1, "transaction") {
 			return nil
 		}
-		c.Verb = Savepoint
+		c.Verb = TwoPhase
 	default:
 		return nil
 	}
-	if c.Verb == Begin {
+	switch c.Verb {
+	case Begin:
 		c.ReadOnly = accessMode(t)
+	case Savepoint, Release, RollbackTo:
+		if last := t[len(t)-1]; len(t) > 1 && last.Name() && !last.Is("to") {
+			c.Name = last.Text
+		}
+	case Commit, Rollback, TwoPhase:
 	}
 	return c
 }

@@ -32,6 +32,12 @@ func (e *Error) WithHint(hint string) *Error {
 	return e
 }
 
+// WithDetail adds what is behind it.
+func (e *Error) WithDetail(detail string) *Error {
+	e.Detail = detail
+	return e
+}
+
 // Error gives the message and the code.
 func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")" }
 

@@ -35,7 +35,7 @@ func (s *Session) parse(ctx context.Context, m *pgproto3.Parse) error {
 	if err := s.allowed(p); err != nil {
 		return err
 	}
-	if err := s.take(ctx, p.tokens); err != nil {
+	if err := s.takeToBind(ctx, p.tokens); err != nil {
 		return err
 	}
 	if err := s.resolve(ctx, p, m.ParameterOIDs); err != nil {

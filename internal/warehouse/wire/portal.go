@@ -111,6 +111,7 @@ func (s *Session) start(ctx context.Context, p *portal) error {
 	if err := s.unpin(ctx); err != nil {
 		return err
 	}
+	s.reads()
 	if err := s.fresh(ctx, p.stmt); err != nil {
 		return err
 	}
@@ -126,6 +127,12 @@ func (s *Session) start(ctx context.Context, p *portal) error {
 	result, err := p.stmt.stmt.Execute(ctx)
 	if err != nil {
 		return s.engineError(ctx, err)
+	}
+	if gate.Writes(p.stmt.kind) {
+		s.tx.wrote++
+	}
+	if name, st := gate.Prepared(p.stmt.tokens); name != "" {
+		s.sqlPrepared[name] = gate.ReadEffect(st)
 	}
 	p.result = result
 	if !p.stmt.rows {

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/warehouse/auth"
 	"sluice/internal/warehouse/duck"
+	"sluice/internal/warehouse/gate"
 	"sluice/internal/warehouse/sqlstate"
 )
 
@@ -48,6 +49,8 @@ type Session struct {
 	single   bool    // the message at hand is followed by Sync
 	holds    turn    // of the lake's writers
 	endTurn  func()
+
+	sqlPrepared map[string]gate.Effect // of statements made with PREPARE in SQL
 }
 
 // Info is what is shown of a session.
@@ -76,7 +79,7 @@ func New(cfg *Config, nc net.Conn, pid, key uint32) *Session {
 	s := &Session{
 		cfg: cfg, nc: nc, io: newFrames(nc, cfg.MaxMessage), pid: pid, key: key,
 		log:      cfg.Log.With("session", pid),
-		prepared: make(map[string]*prepared), portals: make(map[string]*portal),
+		prepared: make(map[string]*prepared), portals: make(map[string]*portal), sqlPrepared: make(map[string]gate.Effect),
 		vars: defaults(cfg.ServerVersion),
 	}
 	s.info = Info{PID: pid, Remote: nc.RemoteAddr().String(), State: "starting", Since: time.Now()}

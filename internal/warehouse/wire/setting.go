@@ -301,6 +301,7 @@ func (s *Session) setPath(ctx context.Context, path []string) (string, error) {
 	if err := s.unpin(ctx); err != nil {
 		return "", err
 	}
+	s.reads()
 	there, err := s.db.Text(ctx, "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()")
 	if err != nil {
 		return "", s.engineError(ctx, err)

@@ -53,13 +53,13 @@ func (s *Session) simpleOne(ctx context.Context, st token.Statement, several boo
 	if err := s.allowed(p); err != nil {
 		return err
 	}
-	if err := s.take(ctx, p.tokens); err != nil {
-		return err
-	}
 	if several && s.tx.now == txIdle && !p.isControl() {
 		if err := s.begin(ctx, true); err != nil {
 			return err
 		}
+	}
+	if err := s.take(ctx, p.tokens); err != nil {
+		return err
 	}
 	defer p.close()
 	if err := s.resolve(ctx, p, nil); err != nil {

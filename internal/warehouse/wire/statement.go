@@ -44,7 +44,7 @@ type param struct {
 
 func (p *prepared) isControl() bool { return p.control != nil }
 func (p *prepared) endsBlock() bool {
-	return len(p.tokens) == 0 || p.control != nil && (p.control.Verb == gate.Commit || p.control.Verb == gate.Rollback)
+	return len(p.tokens) == 0 || p.control != nil && (p.control.Verb == gate.Commit || p.control.Verb == gate.Rollback || p.control.Verb == gate.RollbackTo)
 }
 
 func (p *prepared) close() {
@@ -92,6 +92,7 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	if err := s.unpin(ctx); err != nil {
 		return err
 	}
+	s.reads()
 	if err := s.adapt(ctx, p); err != nil {
 		return err
 	}

@@ -19,8 +19,13 @@ const (
 // and answers OK to its COMMIT.
 type transaction struct {
 	now      txState
+	engine   bool // the engine has a transaction: with savepoints also while the client's has failed
 	implicit bool // begun by the server, around a string of several statements or a pipeline
 	readOnly bool
+	read     bool   // the engine has read the lake in it
+	since    uint64 // when it first did, in the time of the tables' locks
+	wrote    int    // statements that may have changed something
+	points   []savepoint
 	altered  gate.Alters
 	changes  []change
 	overlay  bool // the catalog's views were made in it
@@ -56,7 +61,7 @@ func (s *Session) begin(ctx context.Context, implicit bool) error {
 	if err := s.db.Exec(context.WithoutCancel(ctx), "BEGIN TRANSACTION"); err != nil {
 		return s.conn.Check(err)
 	}
-	s.tx = transaction{now: txOpen, implicit: implicit, readOnly: s.vars.readOnly}
+	s.tx = transaction{now: txOpen, engine: true, implicit: implicit, readOnly: s.vars.readOnly}
 	return nil
 }
 
@@ -71,36 +76,51 @@ func (s *Session) commit(ctx context.Context) error {
 		err = s.conn.Check(err)
 		_ = s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK") // "no transaction is active" is the usual answer
 	}
+	s.unlock(true) // also after an error, whose meaning is not certain
 	s.takeBack(ctx, changes, err == nil)
 	return err
 }
 
-// rollback ends the engine's transaction, if it has one.
+// rollback ends the client's transaction, and the engine's, if it still has one.
 func (s *Session) rollback(ctx context.Context) error {
-	had, changes := s.tx.now == txOpen, s.tx.changes
-	s.overlay = s.overlay && !s.tx.overlay
-	s.dropPortals()
+	changes := s.tx.changes
+	err := s.rollbackEngine(ctx)
 	s.tx = transaction{}
-	if !had {
-		return nil
-	}
-	err := s.conn.Check(s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
 	s.takeBack(ctx, changes, false)
 	return err
 }
 
+// rollbackEngine ends the engine's transaction, if there is one; the client's stays what it is.
+func (s *Session) rollbackEngine(ctx context.Context) error {
+	s.dropPortals()
+	if !s.tx.engine {
+		return nil
+	}
+	err := s.conn.Check(s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
+	s.overlay = s.overlay && !s.tx.overlay
+	s.tx.engine, s.tx.read, s.tx.overlay = false, false, false
+	s.unlock(false)
+	return err
+}
+
 // abort is called after any error: an open block is failed from now on, and the engine is rolled back at once, so that
-// it holds nothing while the client makes up its mind.
+// it holds nothing while the client makes up its mind. Only a client with savepoints may want to go on.
 func (s *Session) abort(ctx context.Context) {
 	if s.tx.now != txOpen {
 		return
 	}
-	implicit := s.tx.implicit
-	if err := s.rollback(ctx); err != nil {
-		s.log.Warn("rollback after an error did not work", "error", err.Error())
-	}
-	if !implicit {
+	var err error
+	switch {
+	case s.tx.implicit:
+		err = s.rollback(ctx)
+	case len(s.tx.points) > 0:
+		err = s.abortPoint(ctx)
+	default:
+		err = s.rollback(ctx)
 		s.tx.now = txFailed
+	}
+	if err != nil {
+		s.log.Warn("rollback after an error did not work", "error", err.Error())
 	}
 }
 
@@ -147,8 +167,14 @@ func (s *Session) control(ctx context.Context, c gate.Control) (string, error) {
 		}
 		return "ROLLBACK", s.chain(ctx, c, s.rollback(ctx))
 	case gate.Savepoint:
+		return "SAVEPOINT", s.savepoint(c.Name)
+	case gate.Release:
+		return "RELEASE", s.release(c.Name)
+	case gate.RollbackTo:
+		return "ROLLBACK", s.rollbackTo(ctx, c.Name)
+	case gate.TwoPhase:
 	}
-	return "", sqlstate.New(sqlstate.FeatureNotSupported, "savepoints and two-phase commit are not supported")
+	return "", sqlstate.New(sqlstate.FeatureNotSupported, "two-phase commit is not supported")
 }
 
 func (s *Session) chain(ctx context.Context, c gate.Control, err error) error {
