@@ -4,9 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"sluice/internal/testkit/house"
+	"sluice/internal/warehouse/engine"
 )
 
 // TestFactOverlappingDeletes pins a defect of the engine that Sluice has to live with (docs/adr/0008): two DELETEs of
@@ -16,17 +15,17 @@ func TestFactOverlappingDeletes(t *testing.T) {
 	t.Parallel()
 	h := house.New(t, house.Options{})
 	h.Org("acme")
-	exec := func(c *pgx.Conn, q string) error {
-		_, err := c.Exec(t.Context(), q)
+	exec := func(c *engine.Conn, q string) error {
+		_, err := c.ExecContext(t.Context(), q)
 		return err
 	}
-	must := func(c *pgx.Conn, q string) {
+	must := func(c *engine.Conn, q string) {
 		t.Helper()
 		if err := exec(c, q); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
 	}
-	a, b := h.Connect("acme"), h.Connect("acme")
+	a, b := h.Engine("acme"), h.Engine("acme") // the server would let only one of them change the table
 	overlap := func() (errB error) {
 		must(a, "BEGIN")
 		must(b, "BEGIN")
@@ -35,7 +34,7 @@ func TestFactOverlappingDeletes(t *testing.T) {
 		must(a, "COMMIT")
 		errB = exec(b, "COMMIT")
 		if errB != nil {
-			_, _ = b.Exec(context.Background(), "ROLLBACK")
+			_, _ = b.ExecContext(context.Background(), "ROLLBACK")
 		}
 		return errB
 	}

@@ -219,6 +219,17 @@ func (h *House) Copy(org sluice.Org, file string) string {
 	return path
 }
 
+// Engine gives a connection of the org's engine, past the server and what it guards.
+func (h *House) Engine(org sluice.Org) *engine.Conn {
+	h.t.Helper()
+	c, err := h.registry.Connect(h.t.Context(), org)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // Connect opens a connection as a person of the org.
 func (h *House) Connect(org sluice.Org) *pgx.Conn {
 	h.t.Helper()

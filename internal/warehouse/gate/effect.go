@@ -29,6 +29,10 @@ func ReadEffect(t []token.Token) Effect {
 	switch t[0].Text {
 	case "prepare":
 		return Effect{}
+	case "copy":
+		if has(t, "to", "stdout") {
+			return Effect{}
+		}
 	case "explain":
 		if rest, ok := inner(t); ok && mentions(t[:len(t)-len(rest)], "analyze") {
 			return ReadEffect(rest)

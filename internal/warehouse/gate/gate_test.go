@@ -126,8 +126,8 @@ func TestReadControl(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]gate.Verb{
 		"BEGIN": gate.Begin, "begin transaction": gate.Begin, "START TRANSACTION READ ONLY": gate.Begin, "COMMIT": gate.Commit, "end work": gate.Commit,
-		"ROLLBACK": gate.Rollback, "abort": gate.Rollback, "SAVEPOINT a": gate.Savepoint, "RELEASE a": gate.Savepoint, "ROLLBACK TO a": gate.Savepoint,
-		"rollback work to savepoint a": gate.Savepoint, "COMMIT PREPARED 'x'": gate.Savepoint, "PREPARE TRANSACTION 'x'": gate.Savepoint,
+		"ROLLBACK": gate.Rollback, "abort": gate.Rollback, "SAVEPOINT a": gate.Savepoint, "RELEASE a": gate.Release, "ROLLBACK TO a": gate.RollbackTo,
+		"rollback work to savepoint a": gate.RollbackTo, "COMMIT PREPARED 'x'": gate.TwoPhase, "PREPARE TRANSACTION 'x'": gate.TwoPhase,
 		"PREPARE x AS SELECT 1": 0, "SELECT 1": 0, "\"begin\"": 0, "start": 0,
 	} {
 		c := gate.ReadControl(token.Scan(sql))

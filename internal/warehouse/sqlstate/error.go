@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/sluice"
+	"sluice/internal/warehouse/bulk"
 	"sluice/internal/warehouse/duck"
 	"sluice/internal/warehouse/value"
 )
@@ -18,7 +19,8 @@ type Error struct {
 	Message  string
 	Detail   string
 	Hint     string
-	Position int // in characters, from 1; 0: unknown
+	Where    string // what was being worked on, as in "COPY t, line 3"
+	Position int    // in characters, from 1; 0: unknown
 }
 
 // New makes an error.
@@ -61,6 +63,12 @@ func From(err error) *Error {
 		return New(NumericOutOfRange, "%s", err)
 	case errors.Is(err, value.ErrType):
 		return New(FeatureNotSupported, "%s", err)
+	case errors.Is(err, value.ErrEncoding):
+		return New(BadEncoding, "%s", err)
+	case errors.Is(err, bulk.ErrFormat):
+		return New(BadCopyFormat, "%s", strings.TrimSuffix(err.Error(), ": "+bulk.ErrFormat.Error()))
+	case errors.Is(err, bulk.ErrTooLong):
+		return New(ProgramLimit, "%s", err)
 	case errors.Is(err, value.ErrSyntax):
 		if strings.Contains(err.Error(), "binary ") {
 			return New(InvalidBinary, "%s", err)

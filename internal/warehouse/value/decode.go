@@ -330,67 +330,99 @@ func decodeBinary(t *duck.Type, raw []byte) (duck.Value, error) {
 }
 
 func dateFrom(days int32) (duck.Value, error) {
+	d, err := engineDate(days)
+	if err != nil {
+		return duck.Value{}, err
+	}
+	return duck.DateValue(int32(d)), nil
+}
+
+// engineDate gives a date of PostgreSQL's as the engine stores it.
+func engineDate(days int32) (int64, error) {
 	switch {
 	case days == math.MaxInt32:
-		return duck.DateValue(infiniteDay), nil
+		return infiniteDay, nil
 	case days == math.MinInt32:
-		return duck.DateValue(-infiniteDay), nil
+		return -infiniteDay, nil
 	case int64(days)+epochDays > maxDay:
-		return duck.Value{}, dayError()
+		return 0, dayError()
 	}
-	return duck.DateValue(days + epochDays), nil
+	return int64(days) + epochDays, nil
 }
 
 func timestampFrom(id duck.TypeID, us int64) (duck.Value, error) {
-	switch us {
-	case math.MaxInt64:
-		return duck.TimestampValue(id, infiniteTime), nil
-	case math.MinInt64:
-		return duck.TimestampValue(id, -infiniteTime), nil
+	n, err := engineTimestamp(us)
+	if err != nil {
+		return duck.Value{}, err
 	}
-	if us > infiniteTime-1-epochMicros {
-		return duck.Value{}, timeError()
-	}
-	return duck.TimestampValue(id, us+epochMicros), nil
+	return duck.TimestampValue(id, n), nil
 }
 
-// arrayFromBinary reads ndim, flags, element OID, then per dimension size and lower bound, then the elements.
+// engineTimestamp gives a timestamp of PostgreSQL's as the engine stores it.
+func engineTimestamp(us int64) (int64, error) {
+	switch us {
+	case math.MaxInt64:
+		return infiniteTime, nil
+	case math.MinInt64:
+		return -infiniteTime, nil
+	}
+	if us > infiniteTime-1-epochMicros {
+		return 0, timeError()
+	}
+	return us + epochMicros, nil
+}
+
 func arrayFromBinary(t *duck.Type, raw []byte) (duck.Value, error) {
-	bad := fmt.Errorf("binary array of %d bytes: %w", len(raw), ErrSyntax)
 	if _, ok := scalarOf(t.Child); !ok {
 		return duck.Value{}, fmt.Errorf("a parameter of type %s: %w", t.Name(), ErrType)
 	}
+	items, err := splitBinaryArray(raw)
+	if err != nil {
+		return duck.Value{}, err
+	}
+	return listOf(t, len(items), func(i int) (duck.Value, error) {
+		if items[i] == nil {
+			return duck.NullValue(), nil
+		}
+		return decodeBinary(t.Child, items[i])
+	})
+}
+
+// splitBinaryArray reads ndim, flags, element OID, then per dimension size and lower bound, then the elements; nil is NULL.
+func splitBinaryArray(raw []byte) ([][]byte, error) {
+	bad := fmt.Errorf("binary array of %d bytes: %w", len(raw), ErrSyntax)
 	if len(raw) < 12 {
-		return duck.Value{}, bad
+		return nil, bad
 	}
 	dims := be.Uint32(raw)
 	if dims == 0 {
-		return duck.ListValue(t.Child, nil)
+		return nil, nil
 	}
 	if dims != 1 || len(raw) < 20 {
-		return duck.Value{}, fmt.Errorf("an array of %d dimensions as parameter: %w", dims, ErrType)
+		return nil, fmt.Errorf("an array of %d dimensions: %w", dims, ErrType)
 	}
 	n := int(be.Uint32(raw[12:]))
 	raw = raw[20:]
 	if n > len(raw)/4 { // each element has at least its length
-		return duck.Value{}, bad
+		return nil, bad
 	}
-	return listOf(t, n, func(int) (duck.Value, error) {
+	items := make([][]byte, n)
+	for i := range items {
 		if len(raw) < 4 {
-			return duck.Value{}, bad
+			return nil, bad
 		}
 		size := int32(be.Uint32(raw))
 		raw = raw[4:]
 		if size < 0 {
-			return duck.NullValue(), nil
+			continue
 		}
 		if int(size) > len(raw) {
-			return duck.Value{}, bad
+			return nil, bad
 		}
-		item := raw[:size]
+		items[i] = raw[:size:size]
 		raw = raw[size:]
-		return decodeBinary(t.Child, item)
-	})
+	}
+	return items, nil
 }
 
 // FromVector makes a value of a cell that the engine has read from a text (see ErrEngine).

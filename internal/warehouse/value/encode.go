@@ -22,6 +22,8 @@ var (
 	ErrType = errors.New("type not supported")
 	// ErrSyntax: a parameter's bytes are not a value of its type.
 	ErrSyntax = errors.New("invalid input")
+	// ErrEncoding: a text's bytes are not UTF-8, or hold a zero.
+	ErrEncoding = errors.New("invalid")
 )
 
 // Encoder appends the row's value, which is not NULL, without a length.

@@ -44,7 +44,7 @@ func (s *Session) fail(ctx context.Context, err error) error {
 func errorResponse(severity string, e *sqlstate.Error) *pgproto3.ErrorResponse {
 	return &pgproto3.ErrorResponse{
 		Severity: severity, SeverityUnlocalized: severity, Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint,
-		Position: int32(e.Position),
+		Position: int32(e.Position), Where: e.Where,
 	}
 }
 

@@ -269,6 +269,8 @@ func (s *Session) run(ctx context.Context, p *portal, limit int, describe bool) 
 		return 0, s.complete(tag)
 	case st.local != nil:
 		return s.runLocal(ctx, p, describe)
+	case st.copy != nil:
+		return s.runCopy(ctx, p)
 	}
 	if !p.started {
 		if err := s.mayRun(st); err != nil {

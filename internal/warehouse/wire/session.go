@@ -50,6 +50,8 @@ type Session struct {
 	holds    turn    // of the lake's writers
 	endTurn  func()
 
+	unwatch func() // stops looking whether the client is still there
+
 	sqlPrepared map[string]gate.Effect // of statements made with PREPARE in SQL
 }
 
@@ -400,9 +402,9 @@ func (s *Session) scope(ctx context.Context, f func(ctx context.Context) error) 
 		t := time.AfterFunc(d, func() { cancel(errTimeout) })
 		defer t.Stop()
 	}
-	unwatch := s.watch(func() { cancel(errGone) })
+	s.unwatch = sync.OnceFunc(s.watch(func() { cancel(errGone) }))
 	err := f(ctx)
-	unwatch()
+	s.unwatch()
 	s.mu.Lock()
 	s.cancel = nil
 	s.mu.Unlock()

@@ -24,6 +24,7 @@ type prepared struct {
 
 	control   *gate.Control // BEGIN, COMMIT …
 	local     *gate.Local   // SET, SHOW …: answered without the engine
+	copy      *gate.Copy    // from or to the client
 	sql       string        // what the engine gets
 	kind      duck.StatementType
 	stmt      *duck.Stmt
@@ -78,6 +79,9 @@ func (s *Session) classify(p *prepared) error {
 		}
 		return nil
 	}
+	if p.copy = gate.ReadCopy(p.text, p.tokens); p.copy != nil {
+		return gate.CheckCopy(s.who, p.copy, p.text)
+	}
 	return gate.Check(s.who, p.tokens)
 }
 
@@ -88,6 +92,12 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 		return nil
 	case p.local != nil:
 		return s.resolveLocal(p)
+	case p.copy != nil:
+		p.kind = duck.KindCopy
+		if p.copy.Out {
+			p.kind = duck.KindSelect // it writes nothing
+		}
+		return nil
 	}
 	if err := s.unpin(ctx); err != nil {
 		return err
