@@ -317,13 +317,18 @@ func MoveTeamIn(ctx context.Context, tx *statedb.Tx, org sluice.Org, id sluice.T
 	if before, err = teamIn(ctx, tx, "TeamLock", org, id); err != nil {
 		return before, after, nil, err
 	}
-	_, err = statedb.Exec(ctx, tx, queries.Get("TeamMove"), statedb.Args{"org": org, "team_id": id, "to_org": to})
-	if statedb.Unique(err) {
-		return before, after, nil, sluice.E("SLUICE-CONTROL-EXISTS", doing, fmt.Sprintf("org %s has a team with schema %s", to, before.SchemaName),
-			"a team keeps its schema; delete or rename the other team's", err)
-	}
+	there, err := TeamsIn(ctx, tx, to)
 	if err != nil {
 		return before, after, nil, err
+	}
+	for _, t := range there {
+		if t.SchemaName == before.SchemaName {
+			return before, after, nil, sluice.E("SLUICE-CONTROL-EXISTS", doing, fmt.Sprintf("team %d of org %s has the same schema, %s", t.TeamID, to, t.SchemaName),
+				"a team keeps its schema, so the two cannot be in one org", nil)
+		}
+	}
+	if _, err = statedb.Exec(ctx, tx, queries.Get("TeamMove"), statedb.Args{"org": org, "team_id": id, "to_org": to}); err != nil {
+		return before, after, nil, err // unique: a stream's table has a namesake there
 	}
 	if logins, err = disableUsers(ctx, tx, org, &id); err != nil {
 		return before, after, nil, err

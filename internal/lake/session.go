@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"sluice/internal/sluice"
 )
@@ -103,11 +106,32 @@ func (d *Dialer) Open(ctx context.Context, org sluice.Org) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the session. A transaction that is still open is rolled back by the server.
+// closeTimeout is how long the server may take to say goodbye.
+const closeTimeout = 2 * time.Second
+
+// Close ends the session and waits until the server has ended it too: the place that it took in the org's budget is free
+// only then. A transaction that is still open is rolled back by the server.
 func (s *Session) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return s.conn.Close(ctx)
+	raw, err := s.conn.PgConn().Hijack()
+	if err != nil { // it is closed already, or a statement is under way
+		return s.conn.Close(ctx)
+	}
+	defer func() { _ = raw.Conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	if err := raw.Conn.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("close a session: %w", err)
+	}
+	raw.Frontend.Send(&pgproto3.Terminate{})
+	if err := raw.Frontend.Flush(); err != nil {
+		return fmt.Errorf("close a session: %w", err)
+	}
+	// Whatever was still on its way is of no interest; the end of it is.
+	if _, err := io.Copy(io.Discard, raw.Conn); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("close a session: %w", err)
+	}
+	return nil
 }
 
 // Broken reports whether the session has seen an error and must not be used again.

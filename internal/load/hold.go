@@ -88,6 +88,7 @@ func (l *Loader) lose(h *hold) {
 	// Nothing is under way on a lingering session; its end may take a moment.
 	session := h.warm.session
 	l.drop(h)
+	l.status.closed(closedLost)
 	l.closing.Go(func() { _ = session.Close() })
 }
 
@@ -225,36 +226,74 @@ func (l *Loader) wakeUp(h *hold) bool {
 	return true
 }
 
-// resume finds lingering streams that have work again, and drops those whose lease was taken for others.
+// resume finds lingering streams that have work again. It closes the sessions that another stream waits for or whose org is
+// not to be loaded now, and drops those whose lease is lost.
 func (l *Loader) resume(ctx context.Context) []*hold {
+	kept := l.lingering()
+	if len(kept) == 0 {
+		return nil
+	}
+	rows, err := l.deps.Queue.Lingering(ctx, l.cfg.Owner)
+	if err != nil {
+		l.log.Warn("lingering leases were not looked at; they are at the next look", "err", err)
+		return nil
+	}
+	now := make(map[sluice.StreamID]queue.Lingerer, len(rows))
+	for _, r := range rows {
+		now[r.StreamID] = r
+	}
 	var holds []*hold
-	for _, h := range l.lingering() {
-		_, err := l.deps.Queue.Next(ctx, h.lease)
+	for _, h := range kept {
+		r, ok := now[h.lease.StreamID]
 		switch {
-		case err == nil:
-			if l.wakeUp(h) {
-				holds = append(holds, h)
-			}
-		case errors.Is(err, queue.ErrLeaseLost):
+		case !ok || r.Epoch != h.lease.Epoch:
 			l.mu.Lock()
 			if l.held[h.lease.StreamID] == h {
 				l.lose(h)
 			}
 			l.mu.Unlock()
+		case r.Asked:
+			l.endLinger(ctx, h, closedAsked)
+		case !r.OrgReady:
+			l.endLinger(ctx, h, closedOrg)
+		case r.HasWork && l.wakeUp(h):
+			holds = append(holds, h)
 		}
 	}
 	return holds
 }
 
+// Why a session was closed.
+const (
+	closedIdle    = "idle"    // without work for too long
+	closedAge     = "age"     // old, or near the end of its credential
+	closedAsked   = "asked"   // another stream of the org waits for its place
+	closedOrg     = "org"     // the warehouse is not ready
+	closedRoom    = "room"    // more sessions than the process may have
+	closedError   = "error"   // after any error
+	closedLost    = "lost"    // its lease is somebody else's
+	closedOffered = "offered" // the stream's turn is over, or it rests
+	closedDrain   = "drain"   // the loader stops
+)
+
 // sweep closes lingering sessions that are idle, old or at the end of their credential.
 func (l *Loader) sweep(ctx context.Context) {
 	now := l.clock.Now()
 	for _, h := range l.lingering() {
+		reason := ""
 		l.mu.Lock()
-		over := h.warm != nil && (now.Sub(h.warm.idle) >= l.cfg.Linger || l.stale(*h.warm, now) || h.warm.session.Broken())
+		switch w := h.warm; {
+		case w == nil:
+		case w.session.Broken():
+			reason = closedError
+		case now.Sub(w.idle) >= l.cfg.Linger:
+			reason = closedIdle
+		case l.stale(*w, now):
+			reason = closedAge
+		}
 		l.mu.Unlock()
-		if over {
-			l.endLinger(ctx, h)
+		if reason != "" {
+			l.endLinger(ctx, h, reason)
 		}
 	}
 }
@@ -268,17 +307,21 @@ func (l *Loader) makeRoom(ctx context.Context) {
 		if over <= 0 {
 			return
 		}
-		l.endLinger(ctx, h)
+		l.endLinger(ctx, h, closedRoom)
 		over--
 	}
 }
 
-// endLinger closes a lingering session and gives its stream back.
-func (l *Loader) endLinger(ctx context.Context, h *hold) {
+// endLinger closes a lingering session and then gives its stream back: whoever takes the org's free place must not find the
+// session still open in the warehouse.
+func (l *Loader) endLinger(ctx context.Context, h *hold, reason string) {
 	if !l.wakeUp(h) {
 		return
 	}
 	_ = h.take.session.Close()
+	l.mu.Lock()
+	l.status.closed(reason)
+	l.mu.Unlock()
 	l.release(ctx, h)
 }
 
@@ -288,6 +331,6 @@ func (l *Loader) drain(ctx context.Context) {
 	l.draining = true
 	l.mu.Unlock()
 	for _, h := range l.lingering() {
-		l.endLinger(ctx, h)
+		l.endLinger(ctx, h, closedDrain)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type Batches interface {
 	Quarantine(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	// Linger keeps a lease only for its warm session; Start ends that.
 	Linger(ctx context.Context, l sluice.Lease) error
+	// Lingering lists the lingering leases of an owner; one that is not among them is lost.
+	Lingering(ctx context.Context, owner string) ([]queue.Lingerer, error)
 	// Contended tells whether a stream is claimable that is not among those in flight.
 	Contended(ctx context.Context, inFlight []sluice.StreamID) (bool, error)
 	Wake(ctx context.Context) <-chan struct{}
@@ -150,6 +153,22 @@ type Status struct {
 	LastClaim time.Time `json:"last_claim"`
 	LastError string    `json:"last_error,omitempty"`
 	Stuck     string    `json:"stuck,omitempty"` // why the process should be restarted; empty: it should not
+
+	Sessions map[sluice.Org]Sessioned `json:"sessions,omitempty"` // open now
+	Closed   map[string]int64         `json:"closed,omitempty"`   // sessions closed since the start, by reason
+}
+
+// Sessioned counts the sessions to an org's warehouse.
+type Sessioned struct {
+	Busy int `json:"busy"`
+	Idle int `json:"idle"`
+}
+
+func (s *Status) closed(reason string) {
+	if s.Closed == nil {
+		s.Closed = map[string]int64{}
+	}
+	s.Closed[reason]++
 }
 
 // When a loader counts as stuck.
@@ -176,14 +195,20 @@ func (l *Loader) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
+	s.Closed, s.Sessions = maps.Clone(s.Closed), map[sluice.Org]Sessioned{}
 	if l.failures >= stuckClaims {
 		s.Stuck = fmt.Sprintf("%d claims in a row came to nothing: %s", l.failures, s.LastError)
 	}
 	for _, h := range l.held {
+		n := s.Sessions[h.lease.Org]
 		if h.warm != nil {
+			n.Idle++
+			s.Sessions[h.lease.Org] = n
 			s.Lingering++
 			continue
 		}
+		n.Busy++
+		s.Sessions[h.lease.Org] = n
 		s.Streams++
 		if since := now.Sub(h.cancelled); !h.cancelled.IsZero() && since >= stuckWork {
 			s.Stuck = fmt.Sprintf("work on stream %s was told to end %s ago and has not", h.lease.StreamID, since.Round(time.Second))
@@ -344,7 +369,14 @@ func (l *Loader) workOn(ctx context.Context, h *hold) {
 	if stop.Why == nil && !stop.Rest && l.linger(ctx, h, w) {
 		return
 	}
-	w.close()
+	switch {
+	case stop.Why != nil:
+		w.close(closedError)
+	case ctx.Err() != nil:
+		w.close(closedDrain)
+	default:
+		w.close(closedOffered)
+	}
 	l.release(ctx, h)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -135,6 +135,10 @@ func (q rigQueue) Linger(_ context.Context, l sluice.Lease) error {
 	return only(q.p, "linger", func() error { return q.q.Linger(background, l) })
 }
 
+func (q rigQueue) Lingering(_ context.Context, owner string) ([]queue.Lingerer, error) {
+	return do(q.p, "lingering", func() ([]queue.Lingerer, error) { return q.q.Lingering(background, owner) })
+}
+
 func (q rigQueue) Contended(_ context.Context, inFlight []sluice.StreamID) (bool, error) {
 	return do(q.p, "contended", func() (bool, error) { return q.q.Contended(background, inFlight) })
 }

@@ -58,11 +58,15 @@ func (w *worker) run(ctx context.Context) Stop {
 	}
 }
 
-func (w *worker) close() {
-	if w.session != nil {
-		_ = w.session.Close()
-		w.session = nil
+func (w *worker) close(reason string) {
+	if w.session == nil {
+		return
 	}
+	_ = w.session.Close()
+	w.session = nil
+	w.loader.mu.Lock()
+	defer w.loader.mu.Unlock()
+	w.loader.status.closed(reason)
 }
 
 // do carries one action out and says what came of it.
@@ -169,14 +173,14 @@ func (w *worker) fetchNext(ctx context.Context) Event {
 	w.batch, w.begun = work.Batch, now
 	next := Next{Work: work}
 	if w.session != nil && l.stale(warm{session: w.session, opened: w.opened}, now) {
-		w.close()
+		w.close(closedAge)
 		next.Cold = true
 	}
 	return next
 }
 
 func (w *worker) open(ctx context.Context) Event {
-	w.close()
+	w.close(closedError)
 	s, err := w.loader.deps.Sessions.Open(ctx, w.lease.Org)
 	if err != nil {
 		return Failed{lake.AsFailure(err, lake.PhaseConnect, "open a session")}

@@ -11,8 +11,14 @@ import (
 	"sluice/internal/statedb"
 )
 
-// lingerGrace is how long the owner of a warm session has to begin new work of its stream before others may take it.
-const lingerGrace = 5 * time.Second
+const (
+	// lingerGrace is how long the owner of a warm session has to begin new work of its stream before the sweep asks it to
+	// let others have it.
+	lingerGrace = 5 * time.Second
+	// askGrace is how long an owner may take to close a session that it is asked for. After that its lease is not renewed:
+	// it ends with the owner's own deadline, so there is never a session without a lease.
+	askGrace = 15 * time.Second
+)
 
 func (r *ClaimRequest) complete() error {
 	if r.Owner == "" || len(r.Owner) > 64 {
@@ -31,7 +37,7 @@ func (r *ClaimRequest) complete() error {
 }
 
 func (r *ClaimRequest) filters() statedb.Args {
-	return statedb.Args{"linger_grace": lingerGrace, "in_flight": r.InFlight, "free_chunk": r.FreeChunk}
+	return statedb.Args{"in_flight": r.InFlight, "free_chunk": r.FreeChunk}
 }
 
 func with(args statedb.Args, more statedb.Args) statedb.Args {
@@ -57,10 +63,13 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) ([]sluice.Lease, erro
 	err := s.db.Tx(ctx, func(tx *statedb.Tx) error {
 		taken = nil
 		orgs, err := statedb.All(ctx, tx, queries.Get("ClaimOrgs"), with(r.filters(), statedb.Args{"free": r.Free}), statedb.Value[sluice.Org])
-		if err != nil || len(orgs) == 0 {
+		if err != nil {
 			return err
 		}
-		if err := s.evict(ctx, tx, r, orgs); err != nil {
+		if len(orgs) == 0 {
+			return nil
+		}
+		if err := s.ask(ctx, tx, r, orgs); err != nil {
 			return err
 		}
 		taken, err = statedb.All(ctx, tx, queries.Get("ClaimTake"),
@@ -95,32 +104,38 @@ func scanClaimed(scan statedb.Scan) (c claimed, err error) {
 	return c, err
 }
 
-// evict ends the oldest lingering leases of an org that is at its budget while streams of it wait (control-plane.md §6.3).
-// Their owners notice at the next heartbeat and close the sessions.
-func (s *Store) evict(ctx context.Context, tx *statedb.Tx, r ClaimRequest, orgs []sluice.Org) error {
+// ask asks for the oldest lingering sessions of orgs that are at their budget while streams of theirs wait
+// (control-plane.md §6.3). Their owners hear of it at once, close the sessions and give the leases back; only then is there
+// room. To take a lease away before its session is closed would put one session too many into the warehouse.
+func (s *Store) ask(ctx context.Context, tx *statedb.Tx, r ClaimRequest, orgs []sluice.Org) error {
 	type holds struct {
-		org                    sluice.Org
-		limit, live, lingering int64
+		org                           sluice.Org
+		limit, live, lingering, asked int64
 	}
 	all, err := statedb.All(ctx, tx, queries.Get("ClaimLingering"), statedb.Args{"orgs": orgs}, func(scan statedb.Scan) (h holds, err error) {
-		return h, scan(&h.org, &h.limit, &h.live, &h.lingering)
+		return h, scan(&h.org, &h.limit, &h.live, &h.lingering, &h.asked)
 	})
 	if err != nil {
 		return err
 	}
+	asked := false
 	for _, h := range all {
 		waiting, _, err := statedb.One(ctx, tx, queries.Get("ClaimWaiting"), with(r.filters(), statedb.Args{"org": h.org}), statedb.Value[int64])
 		if err != nil {
 			return err
 		}
-		lacking := min(waiting, int64(r.Free)) - max(h.limit-h.live, 0)
+		lacking := min(waiting, int64(r.Free)) - max(h.limit-h.live, 0) - h.asked
 		if n := min(lacking, h.lingering); n > 0 {
-			if err := exec(ctx, tx, "ClaimEvict", statedb.Args{"org": h.org, "n": n}); err != nil {
+			if err := exec(ctx, tx, "ClaimAsk", statedb.Args{"org": h.org, "n": n}); err != nil {
 				return err
 			}
+			asked = true
 		}
 	}
-	return nil
+	if !asked {
+		return nil
+	}
+	return s.db.Notify(ctx, tx, wakeQueue)
 }
 
 // Contended tells whether a stream is claimable that the process does not work on: then an owner that has worked on one

@@ -20,12 +20,19 @@ type Gauges struct {
 	LeasesHeld     int64
 	LeasesIdle     int64 // of these, lingering
 	OrgsAtBudget   int64
+	Budgets        map[sluice.Org]Budget // of orgs that hold leases
 	Quarantined    map[sluice.Code]int64
+}
+
+// Budget is how many sessions an org's leases stand for, busy and idle, and how many it may have; nil means no limit.
+type Budget struct {
+	Used  int64
+	Limit *int64
 }
 
 // Gauges reads the present values.
 func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
-	g := Gauges{BlockedStreams: map[string]int64{}, OpenBatches: map[sluice.Org]int64{}, Quarantined: map[sluice.Code]int64{}}
+	g := Gauges{BlockedStreams: map[string]int64{}, OpenBatches: map[sluice.Org]int64{}, Budgets: map[sluice.Org]Budget{}, Quarantined: map[sluice.Code]int64{}}
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return g, err
@@ -34,11 +41,7 @@ func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
 		if err != nil {
 			return
 		}
-		args := statedb.Args{}
-		if query == "GaugeStreams" {
-			args["linger_grace"] = lingerGrace
-		}
-		_, err = statedb.All(ctx, s.db, queries.Get(query), args, func(scan statedb.Scan) (struct{}, error) { return struct{}{}, fn(scan) })
+		_, err = statedb.All(ctx, s.db, queries.Get(query), nil, func(scan statedb.Scan) (struct{}, error) { return struct{}{}, fn(scan) })
 	}
 	each("GaugeStreams", func(scan statedb.Scan) error {
 		var org sluice.Org
@@ -67,6 +70,7 @@ func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
 		if err := scan(&org, &limit, &held, &idle); err != nil {
 			return err
 		}
+		g.Budgets[org] = Budget{held, limit}
 		g.LeasesHeld, g.LeasesIdle = g.LeasesHeld+held, g.LeasesIdle+idle
 		if limit != nil && held >= *limit {
 			g.OrgsAtBudget++

@@ -72,7 +72,7 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, leases []sluice.Lea
 	kept := map[sluice.StreamID]bool{}
 	err = s.db.Tx(ctx, func(tx *statedb.Tx) error {
 		clear(kept)
-		renewed, err := statedb.All(ctx, tx, queries.Get("Heartbeat"), statedb.Args{"leases": string(doc), "owner": owner, "ttl": ttl},
+		renewed, err := statedb.All(ctx, tx, queries.Get("Heartbeat"), statedb.Args{"leases": string(doc), "owner": owner, "ttl": ttl, "ask_grace": askGrace},
 			statedb.Value[sluice.StreamID])
 		for _, id := range renewed {
 			kept[id] = true
@@ -105,8 +105,8 @@ func (s *Store) Release(ctx context.Context, l sluice.Lease) error {
 	return nil
 }
 
-// Linger keeps a lease only for its warm session. It still counts in the org's budget; others may take it over when the
-// org is at its budget, or when the stream has had work for some seconds. Start ends it.
+// Linger keeps a lease only for its warm session. It still counts in the org's budget; its owner is asked for it when the
+// org is at its budget and others wait, or when the stream has had work for some seconds. Start ends it.
 func (s *Store) Linger(ctx context.Context, l sluice.Lease) error {
 	err := s.db.Tx(ctx, func(tx *statedb.Tx) error {
 		ok, err := changed(ctx, tx, "LeaseLinger", leaseArgs(l))
@@ -119,6 +119,29 @@ func (s *Store) Linger(ctx context.Context, l sluice.Lease) error {
 		return fmt.Errorf("linger on stream %s: %w", l.StreamID, err)
 	}
 	return nil
+}
+
+// Lingerer is a lease that lingers, as its owner looks at it.
+type Lingerer struct {
+	StreamID sluice.StreamID
+	Epoch    int64
+	Asked    bool // another stream of the org waits for its place: close the session, then release the lease
+	OrgReady bool // else the session is to be closed as well
+	HasWork  bool // its own stream can go on
+}
+
+// Lingering lists an owner's lingering leases, in one read. One that is not among them is lost.
+func (s *Store) Lingering(ctx context.Context, owner string) ([]Lingerer, error) {
+	all, err := statedb.All(ctx, s.db, queries.Get("LeaseLingering"), statedb.Args{"owner": owner}, func(scan statedb.Scan) (l Lingerer, err error) {
+		var asked, ready, work int64
+		err = scan(&l.StreamID, &l.Epoch, &asked, &ready, &work)
+		l.Asked, l.OrgReady, l.HasWork = asked == 1, ready == 1, work == 1
+		return l, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list lingering leases: %w", err)
+	}
+	return all, nil
 }
 
 // Halt stops a stream for a reason that is not one batch's: a lake that is ahead of the queue, or damaged, or whose last

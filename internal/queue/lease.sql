@@ -34,14 +34,17 @@ UPDATE stream_lease SET head_batch_id = :head_batch_id, head_run_seq = :head_run
     ready_at = :ready_at, blocked_by = :blocked_by, oldest_at = :oldest_at
 WHERE stream_id = :stream_id;
 
--- E3: nobody holds the stream. A lease that lingers although its stream has had work for a while is free, too.
+-- E3: nobody holds the stream. A lease that lingers is its owner's, who is asked for it.
 -- fragment: free
-(l.owner IS NULL OR l.expires_at <= {{now}} OR l.lingering AND l.ready_at <= {{ago :linger_grace}})
+(l.owner IS NULL OR l.expires_at <= {{now}})
+
+-- fragment: not_held
+(s.held_until IS NULL OR s.held_until <= {{now}})
 
 -- E1, E2, E6 of the stream; those of the org are beside it, E7 to E16 are in ready_at.
 -- fragment: claimable
 l.ready_at IS NOT NULL AND l.ready_at <= {{now}} AND {{use free}} AND s.enabled AND NOT s.paused AND s.deleted_at IS NULL
-  AND s.bootstrapped_at IS NOT NULL AND NOT (l.stream_id {{in_uuid :in_flight}})
+  AND s.bootstrapped_at IS NOT NULL AND {{use not_held}} AND NOT (l.stream_id {{in_uuid :in_flight}})
   AND (NOT l.head_is_chunk OR CAST(:free_chunk AS bigint) > 0)
 
 -- Orgs with claimable work and room for it, longest waiting first. Those that another claimer has locked are left to it.
@@ -64,9 +67,10 @@ WHERE o.state = 'ready' AND o.deleted_at IS NULL
 ORDER BY ready.oldest_at, o.org LIMIT :free
 {{lock_skip o}};
 
--- After the locks, in a statement of its own: orgs with lingering leases, and what they hold now.
+-- After the locks, in a statement of its own: orgs with lingering leases, and what they hold now; asked ones are on their way.
 -- name: ClaimLingering
-SELECT o.org, o.max_streams, count(*), sum(CASE WHEN l.lingering THEN 1 ELSE 0 END)
+SELECT o.org, o.max_streams, count(*), sum(CASE WHEN l.lingering AND l.asked_at IS NULL THEN 1 ELSE 0 END),
+       sum(CASE WHEN l.lingering AND l.asked_at IS NOT NULL THEN 1 ELSE 0 END)
 FROM stream_lease l JOIN org o ON o.org = l.org
 WHERE l.org {{in_text :orgs}} AND l.owner IS NOT NULL AND l.expires_at > {{now}} AND o.max_streams IS NOT NULL
 GROUP BY o.org, o.max_streams HAVING sum(CASE WHEN l.lingering THEN 1 ELSE 0 END) > 0;
@@ -74,11 +78,20 @@ GROUP BY o.org, o.max_streams HAVING sum(CASE WHEN l.lingering THEN 1 ELSE 0 END
 -- name: ClaimWaiting
 SELECT count(*) FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id WHERE l.org = :org AND {{use claimable}};
 
--- name: ClaimEvict
-UPDATE stream_lease SET owner = NULL, lingering = false, expires_at = NULL, epoch = epoch + 1
+-- The oldest lingering sessions of an org are asked for; their owners close them and give the leases back.
+-- name: ClaimAsk
+UPDATE stream_lease SET asked_at = {{now}}
 WHERE stream_id IN (SELECT l.stream_id FROM stream_lease l
-                    WHERE l.org = :org AND l.owner IS NOT NULL AND l.lingering AND l.expires_at > {{now}}
-                    ORDER BY l.acquired_at LIMIT :n {{lock_skip l}})
+                    WHERE l.org = :org AND l.owner IS NOT NULL AND l.lingering AND l.asked_at IS NULL AND l.expires_at > {{now}}
+                    ORDER BY l.acquired_at, l.stream_id LIMIT :n {{lock_skip l}})
+  AND lingering;
+
+-- A lingering lease whose own stream has had work for a while: its owner does not see to it, so somebody else should.
+-- name: SweepAsk
+UPDATE stream_lease SET asked_at = {{now}}
+WHERE stream_id IN (SELECT l.stream_id FROM stream_lease l
+                    WHERE l.ready_at <= {{ago :grace}} AND l.owner IS NOT NULL AND l.lingering AND l.asked_at IS NULL
+                    ORDER BY l.stream_id LIMIT 100 {{lock_skip l}})
   AND lingering;
 
 -- name: ClaimTake
@@ -106,7 +119,7 @@ WITH live AS (
     WHERE l.stream_id IN (SELECT stream_id FROM chosen) AND l.ready_at <= {{now}} AND {{use free}}
     ORDER BY l.stream_id {{lock_skip l}}
 )
-UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = 'load', lingering = false, acquired_at = {{now}},
+UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = 'load', lingering = false, asked_at = NULL, acquired_at = {{now}},
     expires_at = {{after :ttl}}
 WHERE stream_id IN (SELECT stream_id FROM locked)
 RETURNING stream_id, org, team_id, epoch, purpose, expires_at, oldest_at;
@@ -115,7 +128,7 @@ RETURNING stream_id, org, team_id, epoch, purpose, expires_at, oldest_at;
 SELECT o.max_streams FROM org o JOIN stream_lease l ON l.org = o.org WHERE l.stream_id = :stream_id {{lock o}};
 
 -- name: LeaseAcquire
-UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = :purpose, lingering = false, acquired_at = {{now}},
+UPDATE stream_lease SET owner = :owner, epoch = epoch + 1, purpose = :purpose, lingering = false, asked_at = NULL, acquired_at = {{now}},
     expires_at = {{after :ttl}}
 WHERE stream_id = :stream_id AND (owner IS NULL OR expires_at <= {{now}})
   AND (CAST(:max_streams AS bigint) IS NULL OR CAST(:max_streams AS bigint) >
@@ -127,6 +140,7 @@ WITH mine AS (
     SELECT l.stream_id FROM stream_lease l
     JOIN {{pairs :leases}} ON pairs.stream_id = l.stream_id AND pairs.epoch = l.epoch
     WHERE l.owner = :owner AND l.expires_at > {{now}}
+      AND (l.asked_at IS NULL OR NOT l.lingering OR l.asked_at > {{ago :ask_grace}}) -- who does not answer loses it at its end
     ORDER BY l.stream_id {{lock l}}
 )
 UPDATE stream_lease SET expires_at = {{after :ttl}}
@@ -134,15 +148,38 @@ WHERE stream_id IN (SELECT stream_id FROM mine) AND owner = :owner AND expires_a
 RETURNING stream_id;
 
 -- name: LeaseRelease
-UPDATE stream_lease SET owner = NULL, lingering = false, expires_at = NULL, purpose = 'load'
+UPDATE stream_lease SET owner = NULL, lingering = false, asked_at = NULL, expires_at = NULL, purpose = 'load'
 WHERE stream_id = :stream_id AND owner = :owner AND epoch = :epoch;
 
 -- name: LeaseLinger
-UPDATE stream_lease SET lingering = true
+UPDATE stream_lease SET lingering = true, asked_at = NULL
 WHERE stream_id = :stream_id AND owner = :owner AND epoch = :epoch AND expires_at > {{now}};
 
 -- name: LeaseWorking
-UPDATE stream_lease SET lingering = false WHERE stream_id = :stream_id AND lingering;
+UPDATE stream_lease SET lingering = false, asked_at = NULL WHERE stream_id = :stream_id AND lingering;
+
+-- name: LeaseLingering
+SELECT l.stream_id, l.epoch, CASE WHEN l.asked_at IS NULL THEN 0 ELSE 1 END,
+       CASE WHEN o.state = 'ready' AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
+       CASE WHEN l.ready_at <= {{now}} AND s.enabled AND NOT s.paused AND s.deleted_at IS NULL AND s.bootstrapped_at IS NOT NULL
+                 AND {{use not_held}} THEN 1 ELSE 0 END
+FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id JOIN org o ON o.org = l.org
+WHERE l.owner = :owner AND l.lingering AND l.expires_at > {{now}};
+
+-- name: LeaseMove
+UPDATE stream_lease SET org = :org, owner = NULL, epoch = epoch + 1, lingering = false, asked_at = NULL, expires_at = NULL,
+    purpose = 'load', halt_code = NULL, halt_text = NULL, halted_at = NULL
+WHERE stream_id = :stream_id;
+
+-- name: TeamExecuting
+SELECT b.batch_id FROM stream_lease l JOIN batch b ON b.stream_id = l.stream_id
+WHERE l.team_id = :team_id AND l.org = :org AND b.load_state = 'executing' ORDER BY b.batch_id LIMIT 1;
+
+-- name: StreamExecuting
+SELECT batch_id FROM batch WHERE stream_id = :stream_id AND load_state = 'executing' LIMIT 1;
+
+-- name: OrgOpenWork
+SELECT count(*) FROM stream_lease WHERE org = :org AND head_batch_id IS NOT NULL;
 
 -- name: LeaseApplied
 UPDATE stream_lease SET last_applied_at = {{now}}, last_run_id = :run_id, last_index = :index WHERE stream_id = :stream_id;
@@ -157,7 +194,7 @@ UPDATE stream_lease SET halt_code = NULL, halt_text = NULL, halted_at = NULL WHE
 -- name: NextWork
 SELECT CASE WHEN l.owner = :owner AND l.epoch = :epoch AND l.expires_at > {{now}} THEN 1 ELSE 0 END,
        CASE WHEN o.state = 'ready' AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
-       CASE WHEN s.enabled AND NOT s.paused AND s.deleted_at IS NULL AND s.bootstrapped_at IS NOT NULL THEN 1 ELSE 0 END,
+       CASE WHEN s.enabled AND NOT s.paused AND s.deleted_at IS NULL AND s.bootstrapped_at IS NOT NULL AND {{use not_held}} THEN 1 ELSE 0 END,
        CASE WHEN l.ready_at <= {{now}} THEN 1 ELSE 0 END,
        l.head_batch_id, l.head_run_seq, l.ready_at, l.blocked_by
 FROM stream_lease l JOIN stream s ON s.stream_id = l.stream_id JOIN org o ON o.org = l.org
@@ -191,7 +228,7 @@ WHERE (CAST(:org AS text) IS NULL OR l.org = :org) AND (CAST(:stream_id AS {{typ
 ORDER BY l.stream_id LIMIT :limit;
 
 -- name: GaugeStreams
-SELECT l.org, l.blocked_by, CASE WHEN l.ready_at <= {{now}} AND {{use free}} THEN 1 ELSE 0 END AS ready, min(l.ready_at), count(*)
+SELECT l.org, l.blocked_by, CASE WHEN l.ready_at <= {{now}} AND ({{use free}} OR l.lingering) THEN 1 ELSE 0 END AS ready, min(l.ready_at), count(*)
 FROM stream_lease l WHERE l.head_batch_id IS NOT NULL GROUP BY 1, 2, 3;
 
 -- name: GaugeLeases

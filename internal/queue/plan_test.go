@@ -19,7 +19,7 @@ import (
 // only, and lease rows by the index of ready ones.
 func TestClaimReadsNoHistory(t *testing.T) {
 	t.Parallel()
-	claims := []string{"ClaimOrgs", "ClaimLingering", "ClaimWaiting", "ClaimTake", "ClaimEvict", "Contended", "Heartbeat", "BatchStart"}
+	claims := []string{"ClaimOrgs", "ClaimLingering", "ClaimWaiting", "ClaimTake", "ClaimAsk", "LeaseLingering", "Contended", "Heartbeat", "BatchStart"}
 	history := regexp.MustCompile(`(?i)\b(batch|run|batch_status|batch_marker)\b`)
 
 	t.Run("sqlite", func(t *testing.T) {

@@ -124,3 +124,11 @@ WHERE stream_id = :stream_id AND run_id = :run_id AND state = 'planning';
 -- name: RunSlot
 UPDATE run SET slot_at = CASE WHEN CAST(:granted AS boolean) THEN coalesce(slot_at, {{now}}) END
 WHERE stream_id = :stream_id AND run_id = :run_id AND kind <> 'live';
+
+-- name: RunOpenChunks
+SELECT r.run_id FROM run r WHERE r.stream_id = :stream_id AND {{use run_live}} AND r.kind <> 'live' ORDER BY r.seq;
+
+-- A refresh whose beginning lies in another lake refreshes nothing.
+-- name: RunNoRefresh
+UPDATE run SET replace_head = false
+WHERE stream_id = :stream_id AND replace_head AND next_index > 0 AND state IN ('open', 'sealed', 'halted', 'planning');

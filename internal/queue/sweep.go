@@ -42,7 +42,7 @@ func (s *Store) Sweep(ctx context.Context, owner string) (SweepReport, error) {
 		name string
 		run  func(context.Context, *SweepReport) error
 	}{
-		{"supersedes", s.sweepSupersede}, {"heads", s.sweepHeads}, {"batches", s.sweepBatches}, {"old rows", s.sweepOld},
+		{"supersedes", s.sweepSupersede}, {"heads", s.sweepHeads}, {"idle sessions", s.sweepIdle}, {"batches", s.sweepBatches}, {"old rows", s.sweepOld},
 	} {
 		if err := timed(ctx, part.run, &report); err != nil {
 			return report, fmt.Errorf("sweep %s: %w", part.name, err)
@@ -55,6 +55,17 @@ func timed(ctx context.Context, run func(context.Context, *SweepReport) error, r
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	return run(ctx, report)
+}
+
+// sweepIdle asks for lingering leases whose own streams have had work for a while: their owners do not see to them.
+func (s *Store) sweepIdle(ctx context.Context, _ *SweepReport) error {
+	return s.db.Tx(ctx, func(tx *statedb.Tx) error {
+		asked, err := changed(ctx, tx, "SweepAsk", statedb.Args{"grace": lingerGrace})
+		if err != nil || !asked {
+			return err
+		}
+		return s.db.Notify(ctx, tx, wakeQueue)
+	})
 }
 
 // sweepOld removes what is past its retention in the smaller tables.

@@ -99,6 +99,7 @@ type binder struct {
 	derived naming.Derived
 	present map[string]bool // table names that the lake has
 	adopt   []string        // existing tables that could be the stream's
+	owned   map[string]bool // names of events and persons tables, if a team's schema is the one
 }
 
 // bound answers for a stream that has its name already.
@@ -213,7 +214,25 @@ func (b *binder) write(ctx context.Context, tx *statedb.Tx) (Binding, error) {
 		fmt.Sprintf("%s and all its substitutes are taken", b.derived.Name), "bind it by hand with --table", nil)
 }
 
+// taken tells whether a name belongs to another stream, or to another writer of the schema.
 func (b *binder) taken(ctx context.Context, tx *statedb.Tx, table string) (bool, error) {
+	if b.owned == nil {
+		teams, err := control.TeamsIn(ctx, tx, b.stream.Org)
+		if err != nil {
+			return false, err
+		}
+		b.owned = map[string]bool{}
+		for _, t := range teams {
+			if strings.EqualFold(t.SchemaName, b.schema) {
+				for _, name := range t.Owned() {
+					b.owned[strings.ToLower(name)] = true
+				}
+			}
+		}
+	}
+	if b.owned[strings.ToLower(table)] {
+		return true, nil
+	}
 	_, found, err := statedb.One(ctx, tx, queries.Get("NameTaken"), statedb.Args{
 		"org": b.stream.Org, "target_schema": b.schema, "target_table": table, "id": b.stream.StreamID,
 	}, statedb.Value[int64])
@@ -222,7 +241,7 @@ func (b *binder) taken(ctx context.Context, tx *statedb.Tx, table string) (bool,
 
 func (b *binder) store(ctx context.Context, tx *statedb.Tx, out Binding) (Binding, error) {
 	n, err := statedb.Exec(ctx, tx, queries.Get("StreamBind"), statedb.Args{
-		"id": b.stream.StreamID, "target_schema": out.TargetSchema, "target_table": out.TargetTable,
+		"id": b.stream.StreamID, "target_schema": out.TargetSchema, "target_table": out.TargetTable, "adopted": out.Adopted,
 	})
 	if err == nil && n != 1 {
 		err = fmt.Errorf("bind stream %s: it was bound under its own lock", b.stream.StreamID)

@@ -32,6 +32,12 @@ type Heads interface {
 	Changed(ctx context.Context, tx *statedb.Tx, id sluice.StreamID) error
 	// Removed ends the open runs of a deleted stream and removes its lease row.
 	Removed(ctx context.Context, tx *statedb.Tx, id sluice.StreamID) error
+	// Moved takes the queue of a stream over to another org; its owner loses the lease.
+	Moved(ctx context.Context, tx *statedb.Tx, id sluice.StreamID, to sluice.Org) error
+	// Executing gives a batch of a team that is being applied, empty if there is none.
+	Executing(ctx context.Context, org sluice.Org, team sluice.TeamID) (sluice.BatchID, error)
+	// OpenWork counts the streams of an org that have open batches.
+	OpenWork(ctx context.Context, tx *statedb.Tx, org sluice.Org) (int64, error)
 }
 
 // Store is the registry in a state DB.
@@ -70,6 +76,7 @@ type Detail struct {
 	ParkedFenceSeq  *int64
 	PlanID          string
 	PlanGeneration  int64
+	Version         int64
 }
 
 func noStream(id sluice.StreamID) error {
@@ -190,7 +197,7 @@ func scanDetail(scan statedb.Scan) (Detail, error) {
 	var d Detail
 	var options string
 	err := scan(append(dest(&d.Stream, &options), &d.Paused, statedb.TimePtr(&d.DeletedAt), statedb.Text(&d.LifecycleReason),
-		statedb.Time(&d.LifecycleAt), &d.LastFenceSeq, &d.ParkedFenceSeq, statedb.Text(&d.PlanID), &d.PlanGeneration)...)
+		statedb.Time(&d.LifecycleAt), &d.LastFenceSeq, &d.ParkedFenceSeq, statedb.Text(&d.PlanID), &d.PlanGeneration, &d.Version)...)
 	if err != nil {
 		return d, err
 	}
@@ -295,6 +302,41 @@ func (s *Store) change(ctx context.Context, id sluice.StreamID, action string, b
 	})
 }
 
+// Update changes what may be changed of a stream: its options, Delta table and switch. version 0 means any.
+func (s *Store) Update(ctx context.Context, id sluice.StreamID, version int64, by By, fn func(st *sluice.Stream) error) (Detail, error) {
+	var out Detail
+	doing := fmt.Sprintf("change stream %s", id)
+	err := s.change(ctx, id, "stream.update", by, func(tx *statedb.Tx, before Detail) error {
+		if err := control.CheckVersion(doing, version, before.Version); err != nil {
+			return err
+		}
+		after := before.Stream
+		if err := fn(&after); err != nil {
+			return err
+		}
+		n := NewStream{
+			StreamID: after.StreamID, Org: after.Org, TeamID: after.TeamID, SourceType: after.SourceType, Prefix: after.Prefix, Name: after.Name,
+			SyncType: after.SyncType, DeltaURI: after.DeltaURI, Options: after.Options,
+		}
+		if err := n.complete(); err != nil {
+			return err
+		}
+		options, err := json.Marshal(after.Options)
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		_, err = statedb.Exec(ctx, tx, queries.Get("StreamUpdate"), statedb.Args{
+			"id": before.StreamID, "enabled": after.Enabled, "delta_uri": statedb.Null(after.DeltaURI), "options": string(options),
+		})
+		if err != nil {
+			return err
+		}
+		out, err = detail(ctx, tx, "StreamDetail", before.StreamID)
+		return err
+	})
+	return out, err
+}
+
 // SetEnabled switches a stream on or off; off, it is not claimed and accepts batches all the same.
 func (s *Store) SetEnabled(ctx context.Context, id sluice.StreamID, enabled bool, by By) error {
 	return s.change(ctx, id, "stream.set_enabled", by, func(tx *statedb.Tx, d Detail) error {
@@ -311,9 +353,17 @@ func (s *Store) SetPaused(ctx context.Context, id sluice.StreamID, paused bool, 
 	})
 }
 
-// Remove deletes a stream: its plan and open runs are cancelled, its lease row goes. Its table and its name stay.
+// Remove deletes a stream, see RemoveAt.
 func (s *Store) Remove(ctx context.Context, id sluice.StreamID, by By) error {
+	return s.RemoveAt(ctx, id, 0, by)
+}
+
+// RemoveAt deletes a stream that still has a version, 0 means any: its plan and open runs are cancelled, its lease row goes. Its table and its name stay.
+func (s *Store) RemoveAt(ctx context.Context, id sluice.StreamID, version int64, by By) error {
 	return s.change(ctx, id, "stream.remove", by, func(tx *statedb.Tx, d Detail) error {
+		if err := control.CheckVersion(fmt.Sprintf("delete stream %s", id), version, d.Version); err != nil {
+			return err
+		}
 		if _, err := statedb.Exec(ctx, tx, queries.Get("CancelWantedPlan"), statedb.Args{"id": d.StreamID}); err != nil {
 			return err
 		}

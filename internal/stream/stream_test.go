@@ -79,7 +79,7 @@ type env struct {
 }
 
 func newEnv(t *testing.T, db *statedb.DB) *env {
-	q := queue.New(db, queue.Config{})
+	q := queue.New(db, queue.Config{Paths: func(context.Context, sluice.Org, string) error { return nil }})
 	return &env{t: t, control: control.New(db), queue: q, streams: stream.New(db, q)}
 }
 

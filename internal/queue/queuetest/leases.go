@@ -5,11 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/control"
 	"sluice/internal/queue"
 	"sluice/internal/sluice"
 )
 
 // loader.md §5 and the lingering leases of §7.
+func (e *Env) lingering(owner string) []queue.Lingerer {
+	e.t.Helper()
+	held, err := e.Queue.Lingering(e.ctx(), owner)
+	e.must(err)
+	return held
+}
+
 var leaseCases = map[string]func(t *testing.T, open Open){
 	"heartbeat keeps, expiry is terminal": solo(func(e *Env) {
 		id := e.One(sluice.Append)
@@ -85,17 +93,75 @@ var leaseCases = map[string]func(t *testing.T, open Open){
 		e.must(e.Queue.Linger(e.ctx(), l))
 		second := e.AddStream(org, team, sluice.Append, "")
 		e.Enqueue(second, "r1", B(0))
-		other := e.ClaimOne("b")
-		if other.StreamID != second {
-			e.t.Fatal(other)
+		e.NoClaim() // its session is still open: it is asked for
+		held := e.lingering("a")
+		if len(held) != 1 || !held[0].Asked || held[0].StreamID != first || held[0].Epoch != l.Epoch || held[0].HasWork {
+			e.t.Fatalf("%+v", held)
 		}
-		lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0)
-		e.must(err)
-		if len(lost) != 1 {
-			e.t.Fatal("the lingering owner keeps its lease: two sessions with a budget of one")
+		e.must(e.Queue.Release(e.ctx(), l)) // the owner has closed it
+		if other := e.ClaimOne("b"); other.StreamID != second {
+			e.t.Fatal(other)
 		}
 		e.Enqueue(first, "r2", B(0))
 		e.NoClaim() // the budget is used by real work now
+	}),
+	"who does not answer for a lingering lease loses it": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", 1)
+		first := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(first, "r1", B(0))
+		l := e.ClaimOne("a")
+		e.Drain(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		second := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(second, "r1", B(0))
+		e.NoClaim()
+		beat := func() int {
+			lost, err := e.Queue.Heartbeat(e.ctx(), "a", []sluice.Lease{l}, 0)
+			e.must(err)
+			return len(lost)
+		}
+		e.Advance(10 * time.Second)
+		if beat() != 0 {
+			e.t.Fatal("it has time to answer")
+		}
+		e.Advance(10 * time.Second)
+		if beat() != 1 {
+			e.t.Fatal("it is renewed for ever")
+		}
+		e.NoClaim() // its session may be open until the lease's end
+		e.Advance(queue.DefaultTTL - 10*time.Second)
+		if other := e.ClaimOne("b"); other.StreamID != second {
+			e.t.Fatal(other)
+		}
+	}),
+	"what an owner sees of its lingering leases": solo(func(e *Env) {
+		org, team := e.AddOrg("acme", 2)
+		id := e.AddStream(org, team, sluice.Append, "")
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		if held := e.lingering("a"); len(held) != 0 {
+			e.t.Fatalf("%+v", held)
+		}
+		e.Drain(l)
+		e.must(e.Queue.Linger(e.ctx(), l))
+		if held := e.lingering("a"); len(held) != 1 || held[0].HasWork || held[0].Asked || !held[0].OrgReady {
+			e.t.Fatalf("%+v", held)
+		}
+		e.Enqueue(id, "r1", B(1))
+		if held := e.lingering("a"); !held[0].HasWork {
+			e.t.Fatalf("%+v", held)
+		}
+		e.must(e.Control.SetOrgState(e.ctx(), org, sluice.OrgPaused, control.By{}))
+		if held := e.lingering("a"); held[0].OrgReady {
+			e.t.Fatalf("%+v", held)
+		}
+		if held := e.lingering("b"); len(held) != 0 {
+			e.t.Fatalf("%+v", held)
+		}
+		e.Advance(queue.DefaultTTL)
+		if held := e.lingering("a"); len(held) != 0 {
+			e.t.Fatalf("%+v", held)
+		}
 	}),
 	"lingering lease below the budget stays": solo(func(e *Env) {
 		org, team := e.AddOrg("acme", 2)
@@ -121,9 +187,17 @@ var leaseCases = map[string]func(t *testing.T, open Open){
 		e.Apply(l)
 		e.must(e.Queue.Linger(e.ctx(), l))
 		e.Enqueue(id, "r1", B(2))
-		e.Advance(6 * time.Second) // it does not react: somebody else does
-		if taken := e.ClaimOne("b"); taken.Epoch <= l.Epoch {
-			e.t.Fatal(taken)
+		e.NoClaim()
+		if held := e.lingering("a"); held[0].Asked {
+			e.t.Fatalf("%+v", held)
+		}
+		e.Advance(6 * time.Second) // it does not react: it is asked to let others have it
+		if _, err := e.Queue.Sweep(e.ctx(), "s"); err != nil {
+			e.t.Fatal(err)
+		}
+		e.NoClaim()
+		if held := e.lingering("a"); !held[0].Asked {
+			e.t.Fatalf("%+v", held)
 		}
 	}),
 	"executing for an hour, then its owner is gone": func(t *testing.T, open Open) {
