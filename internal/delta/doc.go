@@ -10,11 +10,11 @@
 // A File and the snapshot's Spec are plain data: they are stored as JSON with a chunk of a load and read by another
 // process later. There:
 //
-//	footers, err := table.Inspect(ctx, files)       // Parquet footers: rows and columns; pins what had no ETag
-//	plan, err := delta.NewPlan(spec, files, footers) // groups of files that one statement reads; pure
-//	vectors, err := table.Vectors(ctx, files)       // deleted rows, checked in all ways
-//	plan.WriteFiles(w), plan.WriteDeleted(w, vectors) // the two side files, as Parquet
-//	group.Select(sides)                             // SQL text of the engine: exactly the live rows, logical names and types
+//	footers, err := table.Inspect(ctx, version, files)  // Parquet footers: rows and columns; pins what had no ETag
+//	plan, err := delta.NewPlan(spec, files, footers)    // groups of files that one statement reads; pure
+//	vectors, err := table.Vectors(ctx, version, files)  // deleted rows, checked in all ways
+//	plan.WriteFiles(w), plan.WriteDeleted(w, vectors)   // the two side files, as Parquet
+//	group.Select(plan.Columns, sides)                 // SQL text of the engine: exactly the live rows, logical names and types
 //
 // The rows that the statement of a group gives must be group.Rows, or the load is rolled back.
 //

@@ -54,3 +54,9 @@ func Unframe(b []byte, size int64) ([]byte, error) {
 	}
 	return payload, nil
 }
+
+// UnknownStorage is the error of a storage type that is none of the three.
+func UnknownStorage(storage string) error { return corrupt("its storage type %q is unknown", storage) }
+
+// NoOffset is the error of a deletion vector in a file whose offset the log does not say, and that is not the first one.
+func NoOffset() error { return corrupt("the log does not say its offset") }
