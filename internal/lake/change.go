@@ -32,6 +32,8 @@ type Change struct {
 	WriteTo string
 	// Changes is set for a batch of change rows.
 	Changes *Changes
+	// Staged is set for a chunk: Target is its staging table, or for a swap the live one.
+	Staged *Staged
 	// WantRows is the number of rows that insert, create and replace must write; negative: not known.
 	WantRows int64
 }
@@ -113,6 +115,9 @@ type Statement struct {
 
 // Statements builds the DDL and data statements of a change, in order. They run inside a fenced transaction.
 func (c Change) Statements() []Statement {
+	if c.Staged != nil {
+		return c.Staged.statements(c.Target, c.Op, c.WriteTo)
+	}
 	var out []Statement
 	ddl := func(format string, a ...any) {
 		out = append(out, Statement{SQL: fmt.Sprintf(format, a...), WantRows: -1})

@@ -25,6 +25,7 @@ const (
 	PhaseData     Phase = "data" // inside the writing transaction, before COMMIT
 	PhaseCommit   Phase = "commit"
 	PhaseResolve  Phase = "resolve"
+	PhaseVerify   Phase = "verify" // looking at the rows of a table before it goes live
 )
 
 // Class says what an error means for the batch (spec/loader.md §8).

@@ -19,6 +19,9 @@ const WriteFolder = "_sluice/w/"
 // writeTo gives a new key for the rows of a write on a PostgreSQL catalog, where the reply to COMMIT can be lost on the way
 // between engine and catalog. A redo gets another key, so that it never writes over the file of a COMMIT that is late.
 func (s *Session) writeTo(w Write) string {
+	if staged := w.Change.Staged; staged != nil {
+		return s.stagedKey(w, staged)
+	}
 	if s.info.catalog != "postgres" || w.Change.Path == "" || w.Change.Changes != nil {
 		return ""
 	}

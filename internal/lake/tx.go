@@ -46,7 +46,7 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 			return err
 		}
 		done := stopwatch(phases, "data")
-		if err := s.moveFence(ctx, w); err != nil { // the transaction's first use of the lake: its snapshot starts here
+		if err := s.enter(ctx, w); err != nil { // the transaction's first use of the lake: its snapshot starts here
 			return err
 		}
 		var err error
@@ -77,6 +77,9 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	done()
 	if w.Change.alters() {
 		s.Forget(w.Change.Target)
+		if err := s.afterStaged(ctx, w, doing); err != nil {
+			return Applied{}, err
+		}
 		if err := s.isInPlace(ctx, w, doing); err != nil {
 			return Applied{}, err
 		}

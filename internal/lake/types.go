@@ -40,8 +40,8 @@ func (t Type) has(what func(Type) bool) bool {
 
 // Column is a named type.
 type Column struct {
-	Name string
-	Type Type
+	Name string `json:"name"`
+	Type Type   `json:"type"`
 }
 
 // Columns is an ordered list of columns.

@@ -135,6 +135,18 @@ var Codes = []CodeInfo{
 	{"SLUICE-DELTA-LIMIT", KindFailed, 500, "something in the table is larger than what is read"},
 	{"SLUICE-DELTA-STORE", KindFailed, 503, "the store of the table does not answer or refuses"},
 
+	// backfill, copy and registration
+	{"SLUICE-BACKFILL-STATE", KindRefused, 409, "the stream's plan is not in a state that allows this"},
+	{"SLUICE-BACKFILL-BUSY", KindRefused, 409, "the swap of the plan is under way"},
+	{"SLUICE-BACKFILL-NO-PLAN", KindNotFound, 404, "the stream has no plan"},
+	{"SLUICE-BACKFILL-NO-SOURCE", KindUsage, 422, "the stream has no history to load from"},
+	{"SLUICE-BACKFILL-NO-TABLE", KindNotFound, 404, "there is no Delta table at the stream's address"},
+	{"SLUICE-BACKFILL-COVERAGE", KindRefused, 409, "it cannot be proven which batches the history holds"},
+	{"SLUICE-BACKFILL-BEHIND", KindRefused, 409, "the history lacks batches that the table has"},
+	{"SLUICE-BACKFILL-SCHEMA", KindUnsupported, 422, "the history's columns cannot become a table"},
+	{"SLUICE-BACKFILL-TARGET-CHANGED", KindFailed, 409, "the table is another one than when it was planned"},
+	{"SLUICE-BACKFILL-VERIFY", KindFailed, 500, "the staged table is not what was planned"},
+
 	// warehouse
 	{"SLUICE-WAREHOUSE-LISTEN", KindFailed, 500, "a port cannot be opened"},
 	{"SLUICE-WAREHOUSE-REFUSED", KindRefused, 403, "the statement may not run in a warehouse"},
