@@ -22,7 +22,8 @@ type Chunk struct {
 	Rows   int64           `json:"rows"` // that the chunk, or for replace the whole staging table, must have; negative: not known
 	// ExpectedTableID is the live table's id when the run was planned; 0: there was none. For replace.
 	ExpectedTableID int64   `json:"expected_table_id,omitempty"`
-	Verify          *Verify `json:"verify,omitempty"` // replace
+	Rewrite         bool    `json:"rewrite,omitempty"` // replace: keep the live table's identity where both are of one shape
+	Verify          *Verify `json:"verify,omitempty"`  // replace
 }
 
 // StagingPrefix begins the names of tables that are being filled. They are hidden from catalogs.

@@ -35,6 +35,7 @@ type Marker struct {
 	Op         sluice.Op
 	Rows       int64
 	At         time.Time
+	TableID    int64 // of the table that it went to
 }
 
 // Control is what the control table of a stream says, read in one snapshot.
@@ -111,6 +112,7 @@ func (s *Session) queryControl(ctx context.Context, id sluice.StreamID, batch sl
 		if c.Marker != nil {
 			return c, internalFailure(PhaseControl, "stream %s has two markers of batch %s", id, batch)
 		}
+		m.TableID = tableID
 		c.Marker = &m
 	}
 	if err := rows.Err(); err != nil {

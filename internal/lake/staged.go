@@ -114,12 +114,34 @@ func (s *Session) stagedKey(w Write, staged *Staged) string {
 	return key
 }
 
-// swapInfo is what the commit of a swap says beside the batch, for consumers of change feeds.
-func swapInfo(w Write) json.RawMessage {
+// writeInfo is the text of a write's commit: a swap also says what took the place of what, for consumers of change feeds.
+func writeInfo(w Write) string {
 	if w.Change.Staged == nil || w.Change.Staged.Swap == nil {
-		return nil
+		return commitInfo(w.StreamID, w.BatchID, w.Seq+1)
 	}
 	swap := w.Change.Staged.Swap
-	info, _ := json.Marshal(map[string]int64{"old": swap.LiveID, "new": swap.StagingID}) // of numbers: never fails
-	return info
+	info, _ := json.Marshal(map[string]any{ // of texts and numbers: never fails
+		"batch_id": w.BatchID, "stream_id": w.StreamID, "seq": w.Seq + 1, "run_id": w.RunID,
+		"swap": map[string]int64{"old": swap.LiveID, "new": w.TableID},
+	})
+	return string(info)
+}
+
+// RowsOfRun sums up what the applied steps of a run have written.
+func (s *Session) RowsOfRun(ctx context.Context, id sluice.StreamID, run sluice.RunID) (rows int64, err error) {
+	err = s.read(ctx, PhaseControl, fmt.Sprintf("read the markers of run %s", run), func() error {
+		return s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT coalesce(sum("rows"), 0)::BIGINT FROM %s WHERE kind = 'marker' AND run_id = $1`,
+			ControlTable(id).SQL()), string(run)).Scan(&rows)
+	})
+	return rows, err
+}
+
+// Since gives the snapshot from which a table has its present name.
+func (s *Session) Since(ctx context.Context, t Table) (snapshot int64, err error) {
+	err = s.read(ctx, PhaseResolve, "look for table "+t.String(), func() error {
+		return s.conn.QueryRow(ctx, `SELECT coalesce(max(t.begin_snapshot), 0)::BIGINT FROM `+metadata+`.ducklake_table t `+
+			`JOIN `+metadata+`.ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL `+
+			`WHERE t.end_snapshot IS NULL AND lower(t.table_name) = lower($1) AND lower(s.schema_name) = lower($2)`, t.Name, t.Schema).Scan(&snapshot)
+	})
+	return snapshot, err
 }

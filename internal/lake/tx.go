@@ -180,7 +180,7 @@ func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
 // sign writes the commit message by which the snapshot is found again.
 func (s *Session) sign(ctx context.Context, w Write, what string) error {
 	_, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
-		Catalog, Literal(what), Literal(commitInfo(w.StreamID, w.BatchID, w.Seq+1))))
+		Catalog, Literal(what), Literal(writeInfo(w))))
 	return err
 }
 

@@ -28,6 +28,8 @@ type Batches interface {
 	Defer(ctx context.Context, l sluice.Lease, f queue.Failure) error
 	Retry(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	Quarantine(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
+	// Covered lists the batches that the plan of a chunk run covers.
+	Covered(ctx context.Context, id sluice.StreamID, run sluice.RunID) ([]stream.CoveredBatch, error)
 	// Linger keeps a lease only for its warm session; Start ends that.
 	Linger(ctx context.Context, l sluice.Lease) error
 	// Lingering lists the lingering leases of an owner; one that is not among them is lost.
@@ -57,6 +59,12 @@ type Session interface {
 	Resolve(ctx context.Context, w lake.Write) (sluice.Outcome, lake.Control, error)
 	MissingFiles(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) ([]string, error)
 	Repair(ctx context.Context, id sluice.StreamID, t lake.Table, m lake.Marker) (lake.Control, error)
+	// What chunks need.
+	DescribeLayout(ctx context.Context, t lake.Table) (lake.Layout, error)
+	RowsOfRun(ctx context.Context, id sluice.StreamID, run sluice.RunID) (int64, error)
+	VerifyTable(ctx context.Context, t lake.Table, v *lake.Verify) (lake.Verified, error)
+	Mend(ctx context.Context, t lake.Table, is, like lake.Layout) error
+	Since(ctx context.Context, t lake.Table) (snapshot int64, err error)
 	Broken() bool
 	// Expires is when the session's credential ends; zero: never.
 	Expires() time.Time
@@ -91,6 +99,7 @@ type Config struct {
 	Concurrency  int           // streams at once; 16
 	Poll         time.Duration // between claims when there is no work; 2 s
 	BatchTimeout time.Duration // of one batch's transaction; 30 min
+	ChunkTimeout time.Duration // the same of a chunk; 2 h
 	LeaseTTL     time.Duration // 60 s
 	Heartbeat    time.Duration // 15 s
 	DrainTimeout time.Duration // for what is under way at the end; 30 s
@@ -110,6 +119,7 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Poll, 2*time.Second)
 	def(&c.BatchTimeout, 30*time.Minute)
+	def(&c.ChunkTimeout, 2*time.Hour)
 	def(&c.LeaseTTL, queue.DefaultTTL)
 	def(&c.Heartbeat, c.LeaseTTL/4)
 	def(&c.DrainTimeout, 30*time.Second)
@@ -124,6 +134,7 @@ type Deps struct {
 	Queue    Batches
 	Streams  Streams
 	Sessions Sessions
+	Sources  Sources // nil: chunks cannot be loaded
 	Log      *slog.Logger
 }
 

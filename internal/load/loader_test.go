@@ -199,6 +199,10 @@ func (d *desk) Lingering(context.Context, string) ([]queue.Lingerer, error) {
 	return []queue.Lingerer{{StreamID: theStream, Epoch: 1, Asked: d.asked, OrgReady: !d.orgPaused, HasWork: work}}, nil
 }
 
+func (d *desk) Covered(context.Context, sluice.StreamID, sluice.RunID) ([]stream.CoveredBatch, error) {
+	return nil, nil
+}
+
 func (d *desk) Contended(context.Context, []sluice.StreamID) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

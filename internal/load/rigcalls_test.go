@@ -139,6 +139,10 @@ func (q rigQueue) Lingering(_ context.Context, owner string) ([]queue.Lingerer, 
 	return do(q.p, "lingering", func() ([]queue.Lingerer, error) { return q.q.Lingering(background, owner) })
 }
 
+func (q rigQueue) Covered(_ context.Context, id sluice.StreamID, run sluice.RunID) ([]stream.CoveredBatch, error) {
+	return do(q.p, "covered", func() ([]stream.CoveredBatch, error) { return q.q.Covered(background, id, run) })
+}
+
 func (q rigQueue) Contended(_ context.Context, inFlight []sluice.StreamID) (bool, error) {
 	return do(q.p, "contended", func() (bool, error) { return q.q.Contended(background, inFlight) })
 }

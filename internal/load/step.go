@@ -60,6 +60,7 @@ type State struct {
 	redo    int  // redos of the transaction in place
 	reread  bool // the file was looked at a second time
 	failed  *lake.Failure
+	chunk   chunk // of a chunk run
 }
 
 // Begin is the state of a stream that has just been claimed.
@@ -90,7 +91,10 @@ type (
 	// SchemaCreated: the target's schema exists.
 	SchemaCreated struct{}
 	// ControlRead: fence, and the batch's marker if it has one.
-	ControlRead struct{ Control lake.Control }
+	ControlRead struct {
+		Control  lake.Control
+		Previous *lake.Marker // of the step before, where it was asked for
+	}
 	// Started: the batch is executing, with its attempt counted.
 	Started struct{ Attempt int }
 	// Described: the file (zero for a step without one) and the target.
@@ -110,7 +114,10 @@ type (
 		Control lake.Control
 	}
 	// Verified: which data files of a committed batch are missing.
-	Verified struct{ Missing []string }
+	Verified struct {
+		Missing  []string
+		Snapshot int64 // since which the stream's table is there; 0: not asked
+	}
 	// Repaired: the table is as it was before the batch.
 	Repaired struct{ Control lake.Control }
 	// Recorded: the state DB has the outcome.
@@ -152,7 +159,10 @@ type (
 	// CreateSchema makes the target's schema, in a transaction of its own.
 	CreateSchema struct{ Schema string }
 	// ReadControl reads fence and marker; a stream without a control table gets one.
-	ReadControl struct{ BatchID sluice.BatchID }
+	ReadControl struct {
+		BatchID  sluice.BatchID
+		Previous sluice.BatchID // of a chunk run: the step before; empty: not asked
+	}
 	// Start marks the batch executing and counts the attempt, before anything is applied.
 	Start struct{ BatchID sluice.BatchID }
 	// Describe looks at the file and the target.
@@ -175,7 +185,10 @@ type (
 	// Resolve reads back, on a session of its own, what became of a COMMIT without an answer.
 	Resolve struct{ Write lake.Write }
 	// Verify looks whether the data files of a committed batch are there.
-	Verify struct{ Marker lake.Marker }
+	Verify struct {
+		Marker lake.Marker
+		Swap   lake.Table // the table that was swapped in; zero: it was no swap
+	}
 	// Repair undoes a committed batch whose data files are gone.
 	Repair struct {
 		Table  lake.Table
@@ -241,6 +254,7 @@ func Step(s State, e Event) (State, Action) {
 	case SchemaCreated:
 		return s, Apply{s.write}
 	case ControlRead:
+		s.chunk.previous = e.Previous
 		return s.controlRead(e.Control)
 	case Started:
 		s.begun, s.attempt = true, e.Attempt
@@ -248,18 +262,25 @@ func Step(s State, e Event) (State, Action) {
 	case Described:
 		s.facts.File, s.facts.Target = e.File, e.Target
 		return s.described()
+	case Looked:
+		return s.looked(e)
+	case Prepared:
+		return s.prepared(e)
+	case Mended:
+		s.chunk.mended = true
+		return s.swap()
 	case KeysDescribed:
 		return s.choose(e.Keys)
 	case MisfitFound:
 		return s.misfit(e.Value)
 	case Applied:
 		// The fence is where our own COMMIT put it, as long as this session sees no error.
-		s.control, s.current = lake.Control{Fence: lake.Fence{Seq: e.Applied.FenceSeq, RunSeq: s.write.RunSeq, BatchIndex: s.write.BatchIndex}}, true
+		s.control, s.current = lake.Control{Fence: lake.Fence{Seq: e.Applied.FenceSeq, RunSeq: s.write.RunSeq, BatchIndex: s.write.BatchIndex}}, !s.chunk.is
 		return s, RecordSuccess{s.success(sluice.OriginApplied, "", e.Applied)}
 	case Resolved:
 		return s.resolved(e)
 	case Verified:
-		return s.verified(e.Missing)
+		return s.verified(e.Missing, e.Snapshot)
 	case Repaired:
 		s.control = e.Control
 		return s, s.describe()
@@ -278,8 +299,8 @@ func (s State) next(w queue.Work) (State, Action) {
 	s.work, s.begun, s.attempt = w, w.PrevExecuting, w.Batch.Attempt
 	s.facts = Facts{Stream: s.stream, Run: w.Run, Batch: w.Batch, Options: Merged(s.stream.Options, w.Run.Options)}
 	s.choice, s.write, s.redo, s.reread, s.failed = Choice{}, lake.Write{}, 0, false, nil
-	s.read = false
-	if !s.opened {
+	s.read, s.chunk = false, chunkOf(w.Run, w.Spec)
+	if !s.opened || s.chunk.is { // a chunk may take as long as a credential lives: it begins with a new one
 		return s, Open{}
 	}
 	return s.inSession()
@@ -289,12 +310,12 @@ func (s State) inSession() (State, Action) {
 	if s.stream.TargetTable == "" {
 		return s, Bind{}
 	}
-	if s.current && !s.begun && after(s.work.Batch, s.control.Fence) {
+	if s.current && !s.begun && !s.chunk.is && after(s.work.Batch, s.control.Fence) {
 		// Nothing moved the fence since our last COMMIT, or the next compare-and-set fails; and a batch after the fence's
 		// pair can have no marker.
 		return s, Start{s.work.Batch.BatchID}
 	}
-	return s, ReadControl{s.work.Batch.BatchID}
+	return s, s.readControl()
 }
 
 // controlRead compares the lake with the queue before a batch is begun.
@@ -305,7 +326,7 @@ func (s State) controlRead(c lake.Control) (State, Action) {
 	case !s.begun:
 		return s, Start{s.work.Batch.BatchID}
 	case c.Marker != nil:
-		return s, Verify{*c.Marker}
+		return s, s.verify()
 	case !again:
 		// A former owner counted this attempt and did not live to say how it ended. The lake says: not stored.
 		return s.fail(&lake.Failure{Phase: lake.PhaseData, Class: lake.Counted, Outcome: sluice.NotDone, Err: sluice.E(
@@ -328,8 +349,10 @@ func (s State) started() (State, Action) {
 	b, fence := s.work.Batch, s.control.Fence
 	switch {
 	case s.control.Marker != nil:
-		return s, Verify{*s.control.Marker}
-	case !after(b, fence):
+		return s, s.verify()
+	case s.chunk.is && s.chunk.refusal(b) != nil:
+		return s.quarantine(s.chunk.refusal(b))
+	case !s.chunk.is && !after(b, fence):
 		return s.quarantine(lake.Fail(lake.PhaseControl, lake.Permanent, sluice.E("SLUICE-LOAD-FENCE-AHEAD", doing(b),
 			fmt.Sprintf("the lake has run %d batch %d already, this is run %d batch %d", fence.RunSeq, fence.BatchIndex, b.RunSeq, b.BatchIndex),
 			"was the state DB restored from a backup, or do two installations load this lake? see docs/errors.md", nil)))
@@ -343,8 +366,12 @@ func (s State) started() (State, Action) {
 
 // verified goes on with a batch that has its marker. Data files that are gone are repaired: the table goes back to what it
 // was before the batch, and the batch is applied again.
-func (s State) verified(missing []string) (State, Action) {
+func (s State) verified(missing []string, snapshot int64) (State, Action) {
 	m := s.control.Marker
+	if len(missing) > 0 && s.chunk.is {
+		return s.quarantine(lake.Fail(lake.PhaseResolve, lake.Permanent, sluice.E("SLUICE-LAKE-DAMAGED", doing(s.work.Batch),
+			"data of the staging table is gone: "+missing[0], "make a new plan with `sluice backfill replan`", nil)))
+	}
 	if len(missing) > 0 {
 		return s, Repair{Table: s.target(), Marker: *m}
 	}
@@ -352,7 +379,7 @@ func (s State) verified(missing []string) (State, Action) {
 	if !s.work.PrevExecuting && s.write.BatchID == "" {
 		reason = sluice.ReasonAlreadyApplied // nobody had begun it, as far as the state DB knows
 	}
-	a := s.success(sluice.OriginRecovered, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows})
+	a := s.success(sluice.OriginRecovered, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows, Snapshot: snapshot})
 	a.Op = m.Op
 	return s, RecordSuccess{a}
 }
@@ -362,6 +389,9 @@ func (s State) target() lake.Table {
 }
 
 func (s State) describe() Action {
+	if s.chunk.is {
+		return s.chunkAction()
+	}
 	return Describe{Path: s.work.Batch.Path, Target: s.target()}
 }
 
@@ -407,7 +437,7 @@ func (s State) misfit(value string) (State, Action) {
 func (s State) resolved(e Resolved) (State, Action) {
 	s.control, s.read, s.opened = e.Control, true, true // the new session takes the place of the broken one
 	if e.Outcome == sluice.Done {
-		return s, Verify{*e.Control.Marker}
+		return s, s.verify()
 	}
 	// Nothing is stored, and a late COMMIT would fail: the redo takes the same fence value.
 	return s.again()
@@ -431,7 +461,10 @@ func (s State) again() (State, Action) {
 
 // fail decides what follows from a failure. Whatever it is, the session that saw it is closed.
 func (s State) fail(f *lake.Failure) (State, Action) {
-	if f.Outcome == sluice.Damaged && s.write.BatchID != "" && s.redo < s.limits.MaxRedo {
+	if s.chunk.is {
+		f = ofChunk(s.work.Batch, f)
+	}
+	if f.Outcome == sluice.Damaged && !s.chunk.is && s.write.BatchID != "" && s.redo < s.limits.MaxRedo {
 		// Committed, but not as it should be: taken back, and applied again.
 		s.redo++
 		w := s.write
@@ -539,7 +572,7 @@ func (s State) success(origin sluice.Origin, reason string, a lake.Applied) queu
 		note = fmt.Sprintf("%d columns or fields are left out by the schema policy: %s", len(out), strings.Join(out, ", "))
 	}
 	return queue.Applied{
-		Note: note, BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
+		Target: s.swapped(a.Snapshot), Note: note, BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
 		FenceSeq: a.FenceSeq, LakeSnapshot: a.Snapshot, Origin: origin, Reason: reason, Phases: a.Phases,
 	}
 }

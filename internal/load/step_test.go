@@ -175,7 +175,7 @@ func (m *machine) line(line string) string {
 	case "schema_created":
 		e = SchemaCreated{}
 	case "control":
-		e = ControlRead{m.control(a)}
+		e = ControlRead{Control: m.control(a)}
 	case "started":
 		e = Started{int(a.num("attempt", 1))}
 	case "described":

@@ -82,7 +82,7 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 	case Bind:
 		return w.bind(ctx)
 	case ReadControl:
-		return w.readControl(ctx, a.BatchID)
+		return w.readControl(ctx, a)
 	case Start:
 		attempt, err := w.loader.deps.Queue.Start(ctx, w.lease, a.BatchID)
 		if err != nil {
@@ -91,6 +91,12 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 		return Started{attempt}
 	case Describe:
 		return w.describe(ctx, a)
+	case Look:
+		return w.look(ctx, a)
+	case Prepare:
+		return w.prepare(ctx, a)
+	case Mend:
+		return orFailed(w.session.Mend(ctx, a.Staging, a.Is, a.Like), lake.PhaseDescribe, Mended{})
 	case DescribeKeys:
 		keys, err := w.session.DescribeKeys(ctx, a.Path, a.Ask)
 		return orFailed(err, lake.PhaseDescribe, KeysDescribed{keys})
@@ -108,7 +114,11 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 		return w.resolve(ctx, a)
 	case Verify:
 		missing, err := w.session.MissingFiles(ctx, w.lease.StreamID, a.Marker.BatchID, a.Marker.Seq)
-		return orFailed(err, lake.PhaseResolve, Verified{missing})
+		v := Verified{Missing: missing}
+		if err == nil && a.Swap.Name != "" {
+			v.Snapshot, err = w.session.Since(ctx, a.Swap)
+		}
+		return orFailed(err, lake.PhaseResolve, v)
 	case Repair:
 		w.log.Warn("data files of a committed batch are gone; the table is taken back and the batch applied again",
 			"batch_id", a.Marker.BatchID, "table", a.Table.String())
@@ -216,14 +226,20 @@ func (w *worker) bind(ctx context.Context) Event {
 	return Bound{w.stream}
 }
 
-func (w *worker) readControl(ctx context.Context, id sluice.BatchID) Event {
+func (w *worker) readControl(ctx context.Context, a ReadControl) Event {
+	id := a.BatchID
 	c, err := w.session.ReadControl(ctx, w.lease.StreamID, id)
 	if errors.Is(err, lake.ErrNoControl) {
 		if err = w.session.EnsureControl(ctx, w.lease.StreamID); err == nil {
 			c, err = w.session.ReadControl(ctx, w.lease.StreamID, id)
 		}
 	}
-	return orFailed(err, lake.PhaseControl, ControlRead{c})
+	e := ControlRead{Control: c}
+	if err == nil && a.Previous != "" { // markers of a run stay: the two need not be of one snapshot
+		c, err = w.session.ReadControl(ctx, w.lease.StreamID, a.Previous)
+		e.Previous = c.Marker
+	}
+	return orFailed(err, lake.PhaseControl, e)
 }
 
 func (w *worker) describe(ctx context.Context, a Describe) Event {
@@ -239,7 +255,11 @@ func (w *worker) describe(ctx context.Context, a Describe) Event {
 }
 
 func (w *worker) apply(ctx context.Context, a Apply) Event {
-	ctx, cancel := context.WithTimeout(ctx, w.loader.cfg.BatchTimeout)
+	timeout := w.loader.cfg.BatchTimeout
+	if a.Write.Change.Staged != nil {
+		timeout = w.loader.cfg.ChunkTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	applied, err := w.session.Apply(ctx, a.Write)
 	return orFailed(err, lake.PhaseData, Applied{applied})

@@ -175,6 +175,11 @@ func (s *Store) Succeed(ctx context.Context, l sluice.Lease, a Applied) error {
 				return err
 			}
 		}
+		if a.Target != nil {
+			if err := stream.TargetChanged(ctx, tx, l.StreamID, *a.Target); err != nil {
+				return err
+			}
+		}
 		if err := s.settle(ctx, tx, &r); err != nil {
 			return err
 		}

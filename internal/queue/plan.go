@@ -169,3 +169,8 @@ func (s *Store) endRun(ctx context.Context, tx *statedb.Tx, r *run, doing, reaso
 	args := with(r.args(), statedb.Args{"state": sluice.RunCancelled, "old_state": r.State, "reason": note})
 	return ended, exec(ctx, tx, "RunEnd", args)
 }
+
+// Covered lists the batches that the plan of a chunk run covers: the swap marks them in the lake.
+func (s *Store) Covered(ctx context.Context, id sluice.StreamID, runID sluice.RunID) ([]stream.CoveredBatch, error) {
+	return stream.CoveredBy(ctx, s.db, id, runID)
+}

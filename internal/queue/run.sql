@@ -36,7 +36,7 @@ UPDATE run SET fail_index = :index WHERE stream_id = :stream_id AND run_id = :ru
 UPDATE run SET next_index = :next_index WHERE stream_id = :stream_id AND run_id = :run_id AND next_index < :next_index;
 
 -- name: RunHalt
-UPDATE run SET state = 'halted', reason = :reason
+UPDATE run SET state = 'halted', reason = :reason, slot_at = NULL
 WHERE stream_id = :stream_id AND run_id = :run_id AND state IN ('open', 'sealed');
 
 -- name: RunUnhalt

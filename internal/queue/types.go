@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/sluice"
+	"sluice/internal/stream"
 )
 
 // States that callers branch on.
@@ -124,6 +125,7 @@ type Applied struct {
 	LakeSnapshot int64
 	Origin       sluice.Origin    // empty: applied
 	Reason       string           // load_reason, for example already_applied
+	Target       *stream.Target   // of a swap: the lake table that has the rows from now on
 	Note         string           // what people should know though it went well, such as columns that were left out
 	Phases       map[string]int64 // milliseconds by phase
 }

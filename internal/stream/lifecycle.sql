@@ -36,7 +36,8 @@ UPDATE plan SET state = 'halted', failures = failures + 1, first_failed_at = coa
 WHERE stream_id = :id AND run_id = :run_id AND state = 'running';
 
 -- name: PlanResumed
-UPDATE plan SET state = 'running' WHERE stream_id = :id AND run_id = :run_id AND state = 'halted';
+UPDATE plan SET state = 'running', resumed = true, wanted_at = {{now}}, not_before = NULL
+WHERE stream_id = :id AND run_id = :run_id AND state = 'halted';
 
 -- name: PlanProgress
 UPDATE plan SET chunks_applied = chunks_applied + 1, rows_applied = rows_applied + :rows, bytes_applied = bytes_applied + :bytes,

@@ -52,17 +52,17 @@ func GrantSlot(ctx context.Context, tx *statedb.Tx, planID string) (bool, error)
 
 // Look is what the planner saw of a stream's source so far.
 type Look struct {
-	Due          bool // it is time for the next look
-	Patient      bool // the first look is long enough ago
-	EmptyApart   bool // an empty table was seen, long enough ago
-	FirstAt      time.Time
-	EmptyAt      *time.Time
-	ErrorCode    sluice.Code
-	ErrorText    string
-	Failures     int64
-	NotBefore    time.Time
-	LookedAt     time.Time
-	known        bool
+	Due        bool // it is time for the next look
+	Patient    bool // the first look is long enough ago
+	EmptyApart bool // an empty table was seen, long enough ago
+	FirstAt    time.Time
+	EmptyAt    *time.Time
+	ErrorCode  sluice.Code
+	ErrorText  string
+	Failures   int64
+	NotBefore  time.Time
+	LookedAt   time.Time
+	known      bool
 }
 
 // Known reports whether there was a look at all.

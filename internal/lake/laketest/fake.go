@@ -431,3 +431,49 @@ func (f *Fake) source(c lake.Change) []Record {
 	}
 	return out
 }
+
+// DescribeLayout describes a table without what a fake does not keep.
+func (s *FakeSession) DescribeLayout(ctx context.Context, t lake.Table) (lake.Layout, error) {
+	if err := s.begin(ctx, "describe layout", lake.PhaseDescribe); err != nil {
+		return lake.Layout{}, err
+	}
+	s.lake.mu.Lock()
+	defer s.lake.mu.Unlock()
+	tab := s.lake.tables[t]
+	if tab == nil {
+		return lake.Layout{}, nil
+	}
+	return lake.Layout{Exists: true, TableID: tab.id, Columns: tab.columns}, nil
+}
+
+// RowsOfRun sums up the markers of a run.
+func (s *FakeSession) RowsOfRun(ctx context.Context, id sluice.StreamID, run sluice.RunID) (int64, error) {
+	if err := s.begin(ctx, "rows of run", lake.PhaseControl); err != nil {
+		return 0, err
+	}
+	rows := int64(0)
+	for _, m := range s.lake.Markers(id) {
+		if m.RunID == run {
+			rows += m.Rows
+		}
+	}
+	return rows, nil
+}
+
+// VerifyTable counts a table's rows.
+func (s *FakeSession) VerifyTable(ctx context.Context, t lake.Table, _ *lake.Verify) (lake.Verified, error) {
+	if err := s.begin(ctx, "verify table", lake.PhaseVerify); err != nil {
+		return lake.Verified{}, err
+	}
+	return lake.Verified{Rows: int64(len(s.lake.Rows(t)))}, nil
+}
+
+// Mend does nothing: a fake's tables have no layout.
+func (s *FakeSession) Mend(ctx context.Context, _ lake.Table, _, _ lake.Layout) error {
+	return s.begin(ctx, "mend", lake.PhaseDescribe)
+}
+
+// Since is not kept by a fake.
+func (s *FakeSession) Since(ctx context.Context, _ lake.Table) (int64, error) {
+	return 0, s.begin(ctx, "since", lake.PhaseResolve)
+}

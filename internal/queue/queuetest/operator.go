@@ -105,6 +105,8 @@ var operatorCases = map[string]func(t *testing.T, open Open){
 		_, err = e.Queue.QuarantineRetry(e.ctx(), chunks[0], operator)
 		e.must(err)
 		e.Lifecycle(id, sluice.Backfilling)
+		e.BlockedBy(id, "E8 no slot") // a halted plan has given it back
+		e.slot(id, true)
 		e.Drain(l)
 		e.Lifecycle(id, sluice.Primed)
 	}),
