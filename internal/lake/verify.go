@@ -12,6 +12,7 @@ import (
 // Verify says what a table is checked for before it goes live, and may be at any time (backfill.md §7).
 type Verify struct {
 	Keys       []string    `json:"keys,omitempty"` // unique and not NULL; empty: not asked
+	NullsMatch bool        `json:"nulls_match,omitempty"` // NULL is a key like any other
 	Checks     []Check     `json:"checks,omitempty"`
 	Partitions *Partitions `json:"partitions,omitempty"`
 }
@@ -117,7 +118,7 @@ func (s *Session) VerifyTable(ctx context.Context, t Table, v *Verify) (Verified
 			return err
 		}
 		nulls := "false"
-		if len(v.Keys) > 0 {
+		if len(v.Keys) > 0 && !v.NullsMatch {
 			nulls = anyNull(v.Keys)
 		}
 		err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*)::BIGINT, count(*) FILTER (WHERE %s)::BIGINT, coalesce(bit_xor(hash(%s)), 0)::VARCHAR FROM %s",

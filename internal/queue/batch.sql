@@ -172,3 +172,10 @@ DELETE FROM batch_marker WHERE (stream_id, run_id, batch_index) IN (
     WHERE m.created_at < {{ago :age}} AND NOT EXISTS (
         SELECT 1 FROM run r WHERE r.stream_id = m.stream_id AND r.run_id = m.run_id AND r.ended_at IS NULL)
     LIMIT :limit);
+
+-- Steps of a chunk run whose swap the lake has: the markers of the lake are the proof, not these rows.
+-- name: BatchRecoverRun
+UPDATE batch SET load_state = 'succeeded', load_reason = 'already_applied', next_attempt_at = NULL, state_changed_at = {{now}},
+    error_code = NULL, error_text = NULL
+WHERE stream_id = :stream_id AND run_id = :run_id AND load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')
+RETURNING batch_id;

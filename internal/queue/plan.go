@@ -70,6 +70,13 @@ func (s *Store) AddChunks(ctx context.Context, tx *statedb.Tx, id sluice.StreamI
 	if err != nil {
 		return err
 	}
+	return s.storeChunks(ctx, tx, &r, chunks)
+}
+
+// storeChunks stores those chunks of a run that are not there.
+func (s *Store) storeChunks(ctx context.Context, tx *statedb.Tx, r *run, chunks []Chunk) error {
+	id, runID := r.StreamID, r.RunID
+	doing := fmt.Sprintf("store chunks of run %s of stream %s", runID, id)
 	for _, c := range chunks {
 		batch := BatchID(id, runID, c.BatchIndex)
 		stored, err := changed(ctx, tx, "BatchInsertChunk", statedb.Args{
@@ -92,6 +99,21 @@ func (s *Store) AddChunks(ctx context.Context, tx *statedb.Tx, id sluice.StreamI
 		}
 	}
 	return nil
+}
+
+// RestoreChunks stores steps of a sealed run that were lost; those that are there stay.
+func (s *Store) RestoreChunks(ctx context.Context, tx *statedb.Tx, id sluice.StreamID, runID sluice.RunID, chunks []Chunk) error {
+	if err := s.Lock(ctx, tx, id); err != nil {
+		return err
+	}
+	r, err := mustRun(ctx, tx, id, runID)
+	if err != nil {
+		return err
+	}
+	if r.State != sluice.RunSealed {
+		return refuse(fmt.Sprintf("restore chunks of run %s of stream %s", runID, id), fmt.Sprintf("the run is %s", r.State), "")
+	}
+	return s.storeChunks(ctx, tx, &r, chunks)
 }
 
 func (s *Store) planning(ctx context.Context, tx *statedb.Tx, id sluice.StreamID, runID sluice.RunID, doing string) (run, error) {

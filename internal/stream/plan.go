@@ -117,6 +117,14 @@ type NewPlan struct {
 	Reason        string // why the stream waits, for status
 }
 
+// ReplansToday is how often the plan was made anew by itself within a day.
+func (p Plan) ReplansToday() int64 {
+	if p.ReplanWindowAt == nil || p.CreatedAt.Sub(*p.ReplanWindowAt) >= replanWindow {
+		return 0
+	}
+	return p.Replans
+}
+
 func planRefused(doing, what, hint string) error {
 	return sluice.E("SLUICE-BACKFILL-STATE", doing, what, hint, nil)
 }
