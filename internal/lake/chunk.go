@@ -89,7 +89,7 @@ func (s *Staged) statements(t Table, op sluice.Op, writeTo string) []Statement {
 			file := partKey(writeTo, i)
 			out = append(
 				out,
-				Statement{SQL: fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", p.SQL, Literal(file)), Data: true, WantRows: p.Rows},
+				Statement{SQL: fmt.Sprintf("COPY (SELECT * FROM (%s) AS p(%s)) TO %s (FORMAT parquet)", p.SQL, identList(p.Columns), Literal(file)), Data: true, WantRows: p.Rows},
 				register(t, file),
 			)
 		}

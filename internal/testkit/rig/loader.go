@@ -54,7 +54,7 @@ func (r *Rig) Loader() *Loader {
 	if os.Getenv("SLUICE_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("test", r.Name())
 	}
-	l.Loader = load.New(cfg, load.Deps{Queue: mortalQueue{q, l}, Streams: r.Streams, Sessions: mortalSessions{sessions, l}, Log: log})
+	l.Loader = load.New(cfg, load.Deps{Queue: mortalQueue{q, l}, Streams: r.Streams, Sessions: mortalSessions{sessions, l}, Sources: r.opts.Sources, Log: log})
 	base := context.WithoutCancel(r.Context())
 	ctx, stop := context.WithCancel(base)
 	l.stop = stop

@@ -31,6 +31,8 @@ type Options struct {
 	Sessions func(load.Sessions) load.Sessions
 	// Queue wraps how loaders reach the state DB, for faults.
 	Queue func(load.Batches) load.Batches
+	// Sources reads what chunks are made of; nil: there are no chunks.
+	Sources load.Sources
 }
 
 // Rig is one org with everything that is needed to load it, as one test sees it.
