@@ -11,7 +11,7 @@ import (
 
 // Verify says what a table is checked for before it goes live, and may be at any time (backfill.md §7).
 type Verify struct {
-	Keys       []string    `json:"keys,omitempty"` // unique and not NULL; empty: not asked
+	Keys       []string    `json:"keys,omitempty"`        // unique and not NULL; empty: not asked
 	NullsMatch bool        `json:"nulls_match,omitempty"` // NULL is a key like any other
 	Checks     []Check     `json:"checks,omitempty"`
 	Partitions *Partitions `json:"partitions,omitempty"`
