@@ -85,13 +85,14 @@ func (s *Snapshot) fileOf(a *action.Add, columns []partitionColumn, uri, path st
 	return f, nil
 }
 
-// partitionColumn reads the values of a partition column. It keeps the last one: neighbours in a log often share theirs.
+// partitionColumn reads the values of a partition column. It keeps some: most files share theirs with others.
 type partitionColumn struct {
 	field schema.Field
-	text  string
-	last  schema.Value
-	has   bool
+	known map[string]schema.Value
 }
+
+// keptValues is how many values of a partition column are kept at most.
+const keptValues = 1024
 
 func (p *partitionColumn) value(values []action.PartitionValue, zone *time.Location) (schema.Value, error) {
 	found, ok := lookUp(values, p.field)
@@ -101,14 +102,19 @@ func (p *partitionColumn) value(values []action.PartitionValue, zone *time.Locat
 			"have the table's writer repair the partition", nil)
 	case found.Null:
 		return nil, nil
-	case p.has && found.Value == p.text:
-		return p.last, nil
+	}
+	if v, ok := p.known[found.Value]; ok {
+		return v, nil
 	}
 	v, err := schema.ParseValue(p.field.Type, found.Value, zone)
-	if err == nil {
-		p.text, p.last, p.has = found.Value, v, true
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	if p.known == nil || len(p.known) == keptValues {
+		p.known = map[string]schema.Value{}
+	}
+	p.known[found.Value] = v
+	return v, nil
 }
 
 // lookUp finds a column's value by its physical name; some writers spell it in another case.

@@ -78,15 +78,15 @@ func (w *walk) commit(ctx context.Context, f logFile) error {
 // key is what a path is known by in the replay. A path that cannot be resolved is never that of a live file, as its add is
 // refused: its own text will do.
 func (w *walk) key(path string) string {
-	at, err := w.s.table.root.resolve(path)
+	_, uri, err := w.s.table.root.resolve(path)
 	if err != nil {
 		return path
 	}
-	return at.String()
+	return uri
 }
 
 func (w *walk) add(ctx context.Context, a *action.Add, isLive func(location, dv string) (bool, error)) error {
-	at, err := w.s.table.root.resolve(a.Path)
+	at, uri, err := w.s.table.root.resolve(a.Path)
 	if err != nil {
 		// It may have been removed since: only a live file must be readable.
 		if live, err2 := isLive(a.Path, a.DV.ID()); !live {
@@ -94,7 +94,6 @@ func (w *walk) add(ctx context.Context, a *action.Add, isLive func(location, dv 
 		}
 		return err
 	}
-	uri := at.String()
 	live, err := isLive(uri, a.DV.ID())
 	if !live || err != nil {
 		return err

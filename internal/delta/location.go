@@ -9,7 +9,19 @@ import (
 )
 
 // root is where a table is. It gives the paths in its log their meaning.
-type root struct{ at objstore.Location }
+type root struct {
+	at    objstore.Location
+	uri   string // of what is below it, up to and with the slash
+	depth int    // where in such a URI the key begins
+}
+
+func rootOf(at objstore.Location) root {
+	uri := at.String()
+	if at.Key != "" {
+		uri += "/"
+	}
+	return root{at, uri, len(at.String()) - len(at.Key)}
+}
 
 func badPath(path, why string) error {
 	return sluice.E(CodePath, "", fmt.Sprintf("the path %q of the log %s", path, why),
@@ -17,11 +29,23 @@ func badPath(path, why string) error {
 }
 
 // resolve gives the object that a path of the log names: percent-decoded exactly once, relative to the table or absolute.
-func (r root) resolve(path string) (objstore.Location, error) {
+// Beside the location it gives its text.
+func (r root) resolve(path string) (objstore.Location, string, error) {
 	decoded, err := unescape(path)
 	if err != nil {
-		return objstore.Location{}, err
+		return objstore.Location{}, "", err
 	}
+	if scheme, _ := splitScheme(decoded); scheme == "" && decoded != "" && decoded[0] != '/' && !climbs(decoded) &&
+		strings.IndexByte(decoded, 0) < 0 {
+		// By far the most: one text holds both.
+		uri := r.uri + decoded
+		return objstore.Location{Scheme: r.at.Scheme, Bucket: r.at.Bucket, Key: uri[r.depth:]}, uri, nil
+	}
+	at, err := r.absolute(path, decoded)
+	return at, at.String(), err
+}
+
+func (r root) absolute(path, decoded string) (objstore.Location, error) {
 	scheme, rest := splitScheme(decoded)
 	var at objstore.Location
 	switch {
@@ -47,8 +71,6 @@ func (r root) resolve(path string) (objstore.Location, error) {
 		return at, badPath(path, "has a scheme that is not read")
 	case decoded[0] == '/':
 		at = objstore.Location{Scheme: r.at.Scheme, Bucket: r.at.Bucket, Key: strings.TrimLeft(decoded, "/")}
-	default:
-		at = r.at.Join(decoded)
 	}
 	if climbs(decoded) {
 		return objstore.Location{}, badPath(path, "leads out of its folder")

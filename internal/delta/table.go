@@ -57,7 +57,7 @@ func Open(store objstore.Store, uri string, o Options) (*Table, error) {
 	if o.Keys == (action.Keys{}) {
 		o.Keys = action.DefaultKeys
 	}
-	return &Table{store: store, root: root{at}, uri: at.String(), o: o}, nil
+	return &Table{store: store, root: rootOf(at), uri: at.String(), o: o}, nil
 }
 
 // URI is the table's location as the engine writes it.

@@ -72,7 +72,7 @@ func (t *Table) locate(f *File, i int, vectors []*dv.Vector, places map[objstore
 		at = t.root.at.Join(name)
 	case "p":
 		var err error
-		if at, err = t.root.resolve(d.Path); err != nil {
+		if at, _, err = t.root.resolve(d.Path); err != nil {
 			return err
 		}
 	default:

@@ -84,7 +84,8 @@ type Sidecar struct {
 	Size int64
 }
 
-// Sink takes actions. A nil function skips its kind, without decoding it. What it is given is its own to keep.
+// Sink takes actions. A nil function skips its kind, without decoding it. The PartitionValues of
+// an Add are those of the next one after the function has returned; all else is its own to keep.
 type Sink struct {
 	Add        func(Add) error
 	Remove     func(Remove) error

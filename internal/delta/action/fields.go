@@ -33,7 +33,7 @@ func (d *decoder) text(s *jsonscan.Scanner) (string, error) {
 var addFields = []string{"path", "partitionValues", "size", "stats", "deletionVector", "baseRowId"}
 
 func (d *decoder) readAdd(s *jsonscan.Scanner) error {
-	d.add = Add{Size: Unknown, NumRecords: Unknown}
+	d.add = Add{Size: Unknown, NumRecords: Unknown, PartitionValues: d.add.PartitionValues[:0]}
 	a := &d.add
 	hasPath := false
 	err := jsonscan.Members(s, addFields, func(i int) (err error) {
@@ -42,7 +42,7 @@ func (d *decoder) readAdd(s *jsonscan.Scanner) error {
 			hasPath = true
 			a.Path, err = d.text(s)
 		case 1:
-			a.PartitionValues, err = d.readPartitionValues(s)
+			a.PartitionValues, err = d.readPartitionValues(s, a.PartitionValues)
 		case 2:
 			if a.Size, err = s.Int(); err == nil && a.Size < 0 {
 				err = &jsonscan.FieldError{Name: "size", What: "is negative"}
@@ -85,30 +85,49 @@ func (d *decoder) readRemove(s *jsonscan.Scanner) error {
 
 var removeFields = []string{"path", "deletionVector"}
 
-func (d *decoder) readPartitionValues(s *jsonscan.Scanner) ([]PartitionValue, error) {
+func (d *decoder) readPartitionValues(s *jsonscan.Scanner, values []PartitionValue) ([]PartitionValue, error) {
 	if err := s.Open('{'); err != nil {
 		return nil, err
 	}
-	var values []PartitionValue
 	for first := true; ; first = false {
 		key, more, err := s.Key(first)
 		if !more || err != nil {
 			return values, err
 		}
-		v := PartitionValue{Key: string(key)}
+		v := PartitionValue{Key: d.intern(key)}
 		for _, other := range values {
 			if other.Key == v.Key {
 				return nil, &jsonscan.FieldError{Name: v.Key, What: "is there twice"}
 			}
 		}
 		if v.Null, err = s.Null(); err == nil && !v.Null {
-			v.Value, err = d.text(s)
+			var text []byte
+			text, err = s.Text(d.scratch)
+			v.Value = d.intern(text)
 		}
 		if err != nil {
 			return nil, jsonscan.Within(v.Key, err)
 		}
 		values = append(values, v)
 	}
+}
+
+// interned is how many short texts are kept at most.
+const interned = 4096
+
+// intern gives a text that many actions share.
+func (d *decoder) intern(text []byte) string {
+	if known, ok := d.shared[string(text)]; ok {
+		return known
+	}
+	if d.shared == nil || len(d.shared) == interned {
+		d.shared = map[string]string{}
+	}
+	own := string(text)
+	if len(own) <= 64 {
+		d.shared[own] = own
+	}
+	return own
 }
 
 var dvFields = []string{"storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality"}

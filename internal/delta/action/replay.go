@@ -54,22 +54,27 @@ func (r *Replay) Commit() {
 
 // Added takes an add and reports whether the file is live.
 func (r *Replay) Added(location, dv string) (bool, error) {
-	key, err := r.name(location, dv)
+	place := r.hash(location, "")
+	at := r.files[place]
+	isNew, err := false, error(nil)
+	if dv == "" {
+		isNew, err = at.name(r.commit, location)
+	} else {
+		isNew, err = r.name(r.hash(location, dv), location)
+	}
 	if err != nil {
 		return false, err
 	}
-	place := r.hash(location, "")
-	at := r.files[place]
 	if at.added == r.commit && !r.Lenient {
 		return false, Corrupt(nil, "file %s is added twice in one commit", location)
 	}
 	at.added = r.commit
-	if key && at.live {
+	if isNew && at.live {
 		return false, twoLive(location)
 	}
-	at.live = at.live || key
+	at.live = at.live || isNew
 	r.files[place] = at
-	return key, nil
+	return isNew, nil
 }
 
 func twoLive(location string) error {
@@ -78,20 +83,26 @@ func twoLive(location string) error {
 
 // Removed takes a remove.
 func (r *Replay) Removed(location, dv string) error {
-	_, err := r.name(location, dv)
+	_, err := r.name(r.hash(location, dv), location)
 	return err
 }
 
 // name notes a key and reports whether it had not been named by a newer commit.
-func (r *Replay) name(location, dv string) (bool, error) {
-	h := r.hash(location, dv)
-	m := r.files[h]
-	if m.seen == r.commit {
+func (r *Replay) name(key [2]uint64, location string) (bool, error) {
+	m := r.files[key]
+	isNew, err := m.name(r.commit, location)
+	if err == nil {
+		r.files[key] = m
+	}
+	return isNew, err
+}
+
+func (m *memory) name(commit int32, location string) (bool, error) {
+	if m.seen == commit {
 		return false, Corrupt(nil, "file %s is named twice in one commit", location)
 	}
 	isNew := m.seen == 0
-	m.seen = r.commit
-	r.files[h] = m
+	m.seen = commit
 	return isNew, nil
 }
 

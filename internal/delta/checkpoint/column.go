@@ -2,177 +2,154 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
-	"github.com/parquet-go/parquet-go"
-
 	"sluice/internal/delta/action"
+	"sluice/internal/delta/footer"
+	"sluice/internal/delta/page"
 )
 
-// columns are the leaves that are read.
-type columns []*leaf
+// pagesAtHand is how many bytes the pages of all columns may hold at once.
+const pagesAtHand = 192 << 20
 
-// leaf reads the values of one leaf column. A nil leaf is a column that the file does not have: all its values are null.
-type leaf struct {
-	index   int
-	defined byte // definition level of a value that is not null
-	listed  byte // of a list: definition level from which on the list itself is not null
-	pages   parquet.Pages
-	page    parquet.Page
-	values  parquet.ValueReader
-	buffer  []parquet.Value
-	next    int
+// columns are those that are read, out of the leaves of a file.
+type columns struct {
+	leaves []footer.Leaf
+	read   []*column
+	budget page.Budget
 }
 
-// batch is how many values are decoded at a time.
-const batch = 512
-
-func (cs *columns) add(node *parquet.Column) *leaf {
-	l := &leaf{index: node.Index(), defined: byte(node.MaxDefinitionLevel()), buffer: make([]parquet.Value, 0, batch)}
-	*cs = append(*cs, l)
-	return l
+// column is one that is read. A nil column is one that the file does not have: all its values are null.
+type column struct {
+	place  int // in the leaves
+	listed int // of a list: definition level from which on the list itself is not null
+	pages  *page.Reader
+	value  page.Value // the next one, if ahead
+	ahead  bool
 }
 
-// leaf gives a plain member of a struct.
-func (cs *columns) leaf(node *parquet.Column, name string) *leaf {
-	if node == nil {
-		return nil
-	}
-	part := node.Column(name)
-	if part == nil || !part.Leaf() || part.Repeated() {
-		return nil
-	}
-	return cs.add(part)
-}
-
-// list gives a member of a struct that is a list of texts.
-func (cs *columns) list(node *parquet.Column, name string) *leaf {
-	part := group(node, name)
-	if part == nil {
-		return nil
-	}
-	at := part
-	for !at.Leaf() {
-		parts := at.Columns()
-		if len(parts) != 1 {
-			return nil
+// add takes a leaf that is repeated so often; nil if the node is none.
+func (cs *columns) add(n *footer.Node, repeated int) *column {
+	for i := range cs.leaves {
+		if cs.leaves[i].Node == n && cs.leaves[i].MaxRep == repeated {
+			c := &column{place: i}
+			cs.read = append(cs.read, c)
+			return c
 		}
-		at = parts[0]
-	}
-	if at.MaxRepetitionLevel() != 1 {
-		return nil
-	}
-	l := cs.add(at)
-	l.listed = byte(part.MaxDefinitionLevel())
-	return l
-}
-
-// pairs reads a map of texts.
-type pairs struct{ key, value *leaf }
-
-func (cs *columns) mapping(node *parquet.Column, name string) pairs {
-	part := group(node, name)
-	if part == nil {
-		return pairs{}
-	}
-	entries := part.Columns()
-	if len(entries) != 1 || entries[0].Leaf() || !entries[0].Repeated() {
-		return pairs{}
-	}
-	parts := entries[0].Columns()
-	if len(parts) != 2 || !parts[0].Leaf() || !parts[1].Leaf() {
-		return pairs{}
-	}
-	// Columns come sorted by name here and there; key and value are told apart by theirs.
-	if parts[0].Name() == "value" {
-		parts[0], parts[1] = parts[1], parts[0]
-	}
-	return pairs{cs.add(parts[0]), cs.add(parts[1])}
-}
-
-// open begins a row group.
-func (cs columns) open(r io.ReaderAt, f *parquet.File, group parquet.RowGroup) error {
-	chunks := group.ColumnChunks()
-	for _, l := range cs {
-		if l.index >= len(chunks) {
-			return errors.New("a row group has fewer columns than the schema")
-		}
-		chunk, ok := chunks[l.index].(*parquet.FileColumnChunk)
-		if !ok {
-			return errors.New("a column has no data")
-		}
-		if err := guardPages(r, f, group, l.index); err != nil {
-			return err
-		}
-		l.pages, l.values, l.buffer, l.next = chunk.Pages(), nil, l.buffer[:0], 0
 	}
 	return nil
 }
 
-func (cs columns) close() {
-	for _, l := range cs {
-		parquet.Release(l.page)
-		l.page = nil
-		if l.pages != nil {
-			l.pages.Close()
-			l.pages = nil
+// leaf gives a plain member of a struct.
+func (cs *columns) leaf(nodes []footer.Node, name string) *column {
+	n := member(nodes, name)
+	if n == nil || n.Repetition == footer.Repeated {
+		return nil
+	}
+	return cs.add(n, 0)
+}
+
+// list gives a member of a struct that is a list of texts.
+func (cs *columns) list(nodes []footer.Node, name string) *column {
+	n := member(nodes, name)
+	if n == nil || n.Physical != footer.Group {
+		return nil
+	}
+	for n.Physical == footer.Group {
+		if len(n.Children) != 1 {
+			return nil
+		}
+		n = &n.Children[0]
+	}
+	c := cs.add(n, 1)
+	if c == nil {
+		return nil
+	}
+	c.listed = 1 // its struct is there
+	if member(nodes, name).Repetition == footer.Optional {
+		c.listed++
+	}
+	return c
+}
+
+// pairs is a map of texts.
+type pairs struct{ key, value *column }
+
+func (cs *columns) pairs(nodes []footer.Node, name string) pairs {
+	entries := group(nodes, name)
+	if len(entries) != 1 || entries[0].Repetition != footer.Repeated || len(entries[0].Children) != 2 {
+		return pairs{}
+	}
+	for _, part := range entries[0].Children {
+		if part.Physical == footer.Group || part.Repetition == footer.Repeated {
+			return pairs{}
+		}
+	}
+	return pairs{cs.add(&entries[0].Children[0], 1), cs.add(&entries[0].Children[1], 1)}
+}
+
+// open begins a row group.
+func (cs *columns) open(r io.ReaderAt, size int64, g footer.RowGroup) error {
+	if len(g.Chunks) != len(cs.leaves) {
+		return errors.New("a row group has not as many columns as the schema")
+	}
+	cs.budget = page.Budget{Left: pagesAtHand}
+	for _, c := range cs.read {
+		var err error
+		if c.pages, err = page.New(r, size, cs.leaves[c.place], g.Chunks[c.place], &cs.budget); err != nil {
+			return err
+		}
+		c.ahead = false
+	}
+	return nil
+}
+
+func (cs *columns) close() {
+	for _, c := range cs.read {
+		if c.pages != nil {
+			c.pages.Close()
+			c.pages = nil
 		}
 	}
 }
 
 // drained checks that no column has values left: all have as many rows as the row group.
-func (cs columns) drained() error {
-	for _, l := range cs {
-		if _, err := l.peek(); !errors.Is(err, io.EOF) {
-			if err == nil {
-				err = errors.New("a column has more rows than its row group")
-			}
+func (cs *columns) drained() error {
+	for _, c := range cs.read {
+		switch _, err := c.peek(); {
+		case err == nil:
+			return errors.New("a column has more rows than its row group")
+		case !errors.Is(err, io.EOF):
 			return err
 		}
 	}
 	return nil
 }
 
-// peek gives the next value; io.EOF after the last one.
-func (l *leaf) peek() (*parquet.Value, error) {
-	for l.next == len(l.buffer) {
-		if err := l.fill(); err != nil {
-			return nil, err
-		}
+// peek gives the next value and leaves it there; io.EOF after the last one.
+func (c *column) peek() (*page.Value, error) {
+	if c.ahead {
+		return &c.value, nil
 	}
-	return &l.buffer[l.next], nil
+	var err error
+	c.value, err = c.pages.Next()
+	c.ahead = err == nil
+	return &c.value, err
 }
 
-func (l *leaf) fill() error {
-	if l.values == nil {
-		parquet.Release(l.page)
-		l.page = nil
-		page, err := l.pages.ReadPage()
-		if err != nil {
-			return err
-		}
-		l.page, l.values = page, page.Values()
+// take gives the next value of a column that has one for each row; nil for null.
+func (c *column) take() (*page.Value, error) {
+	if c == nil {
+		return nil, nil
 	}
-	n, err := l.values.ReadValues(l.buffer[:batch])
-	l.buffer, l.next = l.buffer[:n], 0
-	switch {
-	case errors.Is(err, io.EOF):
-		l.values = nil
-		return nil
-	case err == nil && n == 0:
-		return io.ErrNoProgress
-	}
-	return err
-}
-
-// take gives the next value of a column that has one for each row.
-func (l *leaf) take() (*parquet.Value, error) {
-	v, err := l.peek()
+	v, err := c.peek()
 	if err != nil {
 		return nil, early(err)
 	}
-	l.next++
+	c.ahead = false
+	if v.Null {
+		return nil, nil
+	}
 	return v, nil
 }
 
@@ -184,134 +161,105 @@ func early(err error) error {
 	return err
 }
 
-func (l *leaf) null(v *parquet.Value) bool {
-	return v.IsNull() || byte(v.DefinitionLevel()) < l.defined
-}
+var errType = errors.New("a column has the wrong type")
 
-func (l *leaf) int() (int64, bool, error) {
-	if l == nil {
-		return 0, false, nil
-	}
-	v, err := l.take()
-	if err != nil || l.null(v) {
+func (c *column) int() (int64, bool, error) {
+	v, err := c.take()
+	if v == nil || err != nil {
 		return 0, false, err
 	}
-	switch v.Kind() {
-	case parquet.Int32:
-		return int64(v.Int32()), true, nil
-	case parquet.Int64:
-		return v.Int64(), true, nil
+	if v.Text != nil {
+		return 0, false, errType
 	}
-	return 0, false, fmt.Errorf("column %d holds no integers", l.index)
+	return v.Int, true, nil
 }
 
-func (l *leaf) text() (string, bool, error) {
-	b, err := l.bytes()
-	return string(b), b != nil, err
-}
-
-// bytes gives the next value where it lies; nil for null.
-func (l *leaf) bytes() ([]byte, error) {
-	if l == nil {
-		return nil, nil
+func (c *column) text() (string, bool, error) {
+	v, err := c.take()
+	if v == nil || err != nil {
+		return "", false, err
 	}
-	v, err := l.take()
-	if err != nil || l.null(v) {
-		return nil, err
+	if v.Text == nil {
+		return "", false, errType
 	}
-	return l.textOf(v)
-}
-
-func (l *leaf) textOf(v *parquet.Value) ([]byte, error) {
-	if v.Kind() != parquet.ByteArray {
-		return nil, fmt.Errorf("column %d holds no texts", l.index)
-	}
-	if b := v.ByteArray(); b != nil {
-		return b, nil
-	}
-	return []byte{}, nil
+	return string(v.Text), true, nil
 }
 
 // records reads the number of rows of a file's statistics.
-func (l *leaf) records() (int64, error) {
-	b, err := l.bytes()
-	if b == nil || err != nil {
+func (c *column) records() (int64, error) {
+	v, err := c.take()
+	if v == nil || err != nil {
 		return action.Unknown, err
 	}
-	return action.NumRecords(b), nil
+	return action.NumRecords(v.Text), nil
 }
 
 // row calls visit for the values of one row of a column inside a list or map.
-func (l *leaf) row(visit func(*parquet.Value) error) error {
-	v, err := l.peek()
+func (c *column) row(visit func(*page.Value) error) error {
+	v, err := c.peek()
 	if err != nil {
 		return early(err)
 	}
-	if v.RepetitionLevel() != 0 {
+	if v.Rep != 0 {
 		return errors.New("a row begins in the middle of a list")
 	}
 	for {
+		if !v.Null && v.Text == nil {
+			return errType
+		}
 		if err := visit(v); err != nil {
 			return err
 		}
-		l.next++
-		v, err = l.peek()
+		c.ahead = false
+		v, err = c.peek()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil || v.RepetitionLevel() == 0 {
+		if err != nil || v.Rep == 0 {
 			return err
 		}
 	}
 }
 
 // texts reads a list, and whether it is there at all.
-func (l *leaf) texts() (list []string, has bool, err error) {
-	if l == nil {
+func (c *column) texts() (list []string, has bool, err error) {
+	if c == nil {
 		return nil, false, nil
 	}
-	err = l.row(func(v *parquet.Value) error {
-		if byte(v.DefinitionLevel()) >= l.listed && !has {
+	err = c.row(func(v *page.Value) error {
+		if v.Def >= c.listed && !has {
 			has, list = true, []string{}
 		}
-		if l.null(v) {
-			return nil
+		if !v.Null {
+			list = append(list, string(v.Text))
 		}
-		b, err := l.textOf(v)
-		list = append(list, string(b))
-		return err
+		return nil
 	})
 	return list, has, err
 }
 
 // entries reads a map.
 func (p pairs) entries() ([]action.PartitionValue, error) {
-	if p.key == nil {
+	if p.key == nil || p.value == nil {
 		return nil, nil
 	}
 	var list []action.PartitionValue
-	err := p.key.row(func(v *parquet.Value) error {
-		if p.key.null(v) {
-			return nil
+	err := p.key.row(func(v *page.Value) error {
+		if !v.Null {
+			list = append(list, action.PartitionValue{Key: string(v.Text), Null: true})
 		}
-		b, err := p.key.textOf(v)
-		list = append(list, action.PartitionValue{Key: string(b), Null: true})
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	i := 0
-	err = p.value.row(func(v *parquet.Value) error {
-		if !p.value.null(v) {
+	err = p.value.row(func(v *page.Value) error {
+		if !v.Null {
 			if i >= len(list) {
 				return errors.New("a map has more values than keys")
 			}
-			b, err := p.value.textOf(v)
-			if err != nil {
-				return err
-			}
-			list[i].Value, list[i].Null = string(b), false
+			list[i].Value, list[i].Null = string(v.Text), false
 		}
 		i++
 		return nil

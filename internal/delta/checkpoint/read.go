@@ -5,33 +5,39 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/parquet-go/parquet-go"
-
 	"sluice/internal/delta/action"
+	"sluice/internal/delta/footer"
 )
+
+// maxRowsPerByte bounds how many rows a file of a size can have: each names a file or something else that is unique, and
+// no codec makes nothing of that.
+const maxRowsPerByte = 8
 
 // Read gives the actions of a checkpoint file, row by row. Kinds of actions that the sink does not take are not decoded.
 // An error of the sink ends it and is returned as it is; any other error means that the file cannot be decoded.
 func Read(r io.ReaderAt, size int64, sink action.Sink) (err error) {
-	defer func() {
+	defer func() { // the codecs are not ours
 		if trouble := recover(); trouble != nil {
-			err = fmt.Errorf("the Parquet file cannot be decoded: %v", trouble)
+			err = fmt.Errorf("its pages cannot be decoded: %v", trouble)
 		}
 	}()
-	if err := guardFooter(r, size); err != nil {
-		return err
-	}
-	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	f, groups, err := open(r, size)
 	if err != nil {
 		return err
 	}
-	var cs columns
-	rows := readersOf(&cs, f.Root(), sink)
-	for _, group := range f.RowGroups() {
-		if err := cs.open(r, f, group); err != nil {
-			return err
+	cs := &columns{leaves: footer.Leaves(f.Columns)}
+	rows := readersOf(cs, f.Columns, sink)
+	if len(cs.read) == 0 {
+		return nil
+	}
+	for _, g := range groups {
+		if g.Rows < 0 || g.Rows > size*maxRowsPerByte {
+			return fmt.Errorf("a row group cannot have %d rows", g.Rows)
 		}
-		err := readRows(group.NumRows(), rows)
+		err := cs.open(r, size, g)
+		if err == nil {
+			err = readRows(g.Rows, rows)
+		}
 		if err == nil {
 			err = cs.drained()
 		}
@@ -41,6 +47,34 @@ func Read(r io.ReaderAt, size int64, sink action.Sink) (err error) {
 		}
 	}
 	return nil
+}
+
+// open reads a file's footer.
+func open(r io.ReaderAt, size int64) (*footer.Footer, []footer.RowGroup, error) {
+	if size < footer.Tail {
+		return nil, nil, footer.ErrNotParquet
+	}
+	tail := make([]byte, footer.Tail)
+	if _, err := r.ReadAt(tail, size-footer.Tail); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	n, err := footer.Size(tail)
+	if err != nil {
+		return nil, nil, err
+	}
+	if int64(n) > size-footer.Tail {
+		return nil, nil, footer.ErrNotParquet
+	}
+	b := make([]byte, n)
+	if _, err := r.ReadAt(b, size-footer.Tail-int64(n)); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	f, err := footer.Parse(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	groups, err := footer.Groups(b)
+	return f, groups, err
 }
 
 func readRows(n int64, rows []func() error) error {
@@ -55,16 +89,16 @@ func readRows(n int64, rows []func() error) error {
 }
 
 // readersOf makes what reads the next row of each kind of action that the sink takes and the file has.
-func readersOf(cs *columns, root *parquet.Column, sink action.Sink) []func() error {
+func readersOf(cs *columns, root []footer.Node, sink action.Sink) []func() error {
 	var rows []func() error
-	if node := group(root, "protocol"); node != nil && sink.Protocol != nil {
-		rows = append(rows, protocolReader(cs, node, sink.Protocol))
+	if at := group(root, "protocol"); at != nil && sink.Protocol != nil {
+		rows = append(rows, protocolReader(cs, at, sink.Protocol))
 	}
-	if node := group(root, "metaData"); node != nil && sink.Metadata != nil {
-		rows = append(rows, metadataReader(cs, node, sink.Metadata))
+	if at := group(root, "metaData"); at != nil && sink.Metadata != nil {
+		rows = append(rows, metadataReader(cs, at, sink.Metadata))
 	}
-	if node := group(root, "checkpointMetadata"); node != nil && sink.V2 != nil {
-		version := cs.leaf(node, "version")
+	if at := group(root, "checkpointMetadata"); at != nil && sink.V2 != nil {
+		version := cs.leaf(at, "version")
 		rows = append(rows, func() error {
 			_, ok, err := version.int()
 			if ok && err == nil {
@@ -73,30 +107,34 @@ func readersOf(cs *columns, root *parquet.Column, sink action.Sink) []func() err
 			return err
 		})
 	}
-	if node := group(root, "sidecar"); node != nil && sink.Sidecar != nil {
-		path, size := cs.leaf(node, "path"), cs.leaf(node, "sizeInBytes")
-		rows = append(rows, func() error {
-			var s action.Sidecar
-			name, ok, err := path.text()
-			n, hasSize, err2 := size.int()
-			if err = errors.Join(err, err2); err != nil || !ok {
-				return err
-			}
-			s.Path, s.Size = name, action.Unknown
-			if hasSize {
-				s.Size = n
-			}
-			return sink.Sidecar(s)
-		})
+	if at := group(root, "sidecar"); at != nil && sink.Sidecar != nil {
+		rows = append(rows, sidecarReader(cs, at, sink.Sidecar))
 	}
-	if node := group(root, "add"); node != nil && sink.Add != nil {
-		rows = append(rows, addReader(cs, node, sink.Add))
+	if at := group(root, "add"); at != nil && sink.Add != nil {
+		rows = append(rows, addReader(cs, at, sink.Add))
 	}
 	return rows
 }
 
-func protocolReader(cs *columns, node *parquet.Column, sink func(action.Protocol) error) func() error {
-	reader, writer, features := cs.leaf(node, "minReaderVersion"), cs.leaf(node, "minWriterVersion"), cs.list(node, "readerFeatures")
+func sidecarReader(cs *columns, at []footer.Node, sink func(action.Sidecar) error) func() error {
+	path, size := cs.leaf(at, "path"), cs.leaf(at, "sizeInBytes")
+	return func() error {
+		s := action.Sidecar{Size: action.Unknown}
+		var ok bool
+		var err1, err2 error
+		s.Path, ok, err1 = path.text()
+		if n, has, err := size.int(); has || err != nil {
+			s.Size, err2 = n, err
+		}
+		if err := errors.Join(err1, err2); err != nil || !ok {
+			return err
+		}
+		return sink(s)
+	}
+}
+
+func protocolReader(cs *columns, at []footer.Node, sink func(action.Protocol) error) func() error {
+	reader, writer, features := cs.leaf(at, "minReaderVersion"), cs.leaf(at, "minWriterVersion"), cs.list(at, "readerFeatures")
 	return func() error {
 		var p action.Protocol
 		var has bool
@@ -111,10 +149,10 @@ func protocolReader(cs *columns, node *parquet.Column, sink func(action.Protocol
 	}
 }
 
-func metadataReader(cs *columns, node *parquet.Column, sink func(action.Metadata) error) func() error {
-	id, schema := cs.leaf(node, "id"), cs.leaf(node, "schemaString")
-	provider := cs.leaf(group(node, "format"), "provider")
-	partition, configuration := cs.list(node, "partitionColumns"), cs.mapping(node, "configuration")
+func metadataReader(cs *columns, at []footer.Node, sink func(action.Metadata) error) func() error {
+	id, schema := cs.leaf(at, "id"), cs.leaf(at, "schemaString")
+	provider := cs.leaf(group(at, "format"), "provider")
+	partition, configuration := cs.list(at, "partitionColumns"), cs.pairs(at, "configuration")
 	return func() error {
 		m := action.Metadata{Configuration: map[string]string{}}
 		var has [3]bool
@@ -137,72 +175,20 @@ func metadataReader(cs *columns, node *parquet.Column, sink func(action.Metadata
 	}
 }
 
-func addReader(cs *columns, node *parquet.Column, sink func(action.Add) error) func() error {
-	path, size, rowID := cs.leaf(node, "path"), cs.leaf(node, "size"), cs.leaf(node, "baseRowId")
-	stats, parsed := cs.leaf(node, "stats"), cs.leaf(group(node, "stats_parsed"), "numRecords")
-	values := cs.mapping(node, "partitionValues")
-	vector := group(node, "deletionVector")
-	storage, text, offset := cs.leaf(vector, "storageType"), cs.leaf(vector, "pathOrInlineDv"), cs.leaf(vector, "offset")
-	bytes, cardinality := cs.leaf(vector, "sizeInBytes"), cs.leaf(vector, "cardinality")
-	return func() error {
-		a := action.Add{NumRecords: action.Unknown}
-		var dv action.DeletionVector
-		var has, hasSize, hasRow, hasDV, hasOffset, hasBytes, hasCount bool
-		var records, rowNumber, offsetNumber int64
-		var hasRecords bool
-		var errs [11]error
-		a.Path, has, errs[0] = path.text()
-		a.Size, hasSize, errs[1] = size.int()
-		rowNumber, hasRow, errs[2] = rowID.int()
-		a.NumRecords, errs[3] = stats.records()
-		records, hasRecords, errs[4] = parsed.int()
-		a.PartitionValues, errs[5] = values.entries()
-		dv.Storage, hasDV, errs[6] = storage.text()
-		dv.Path, _, errs[7] = text.text()
-		offsetNumber, hasOffset, errs[8] = offset.int()
-		dv.Size, hasBytes, errs[9] = bytes.int()
-		dv.Cardinality, hasCount, errs[10] = cardinality.int()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		if !has {
-			return nil
-		}
-		if !hasSize || a.Size < 0 {
-			return fmt.Errorf("add of %s has no size", a.Path)
-		}
-		if a.NumRecords == action.Unknown && hasRecords && records >= 0 {
-			a.NumRecords = records
-		}
-		if hasRow {
-			a.BaseRowID = &rowNumber
-		}
-		if hasDV {
-			if hasOffset {
-				dv.Offset = &offsetNumber
-			}
-			if !hasBytes {
-				dv.Size = action.Unknown
-			}
-			if !hasCount {
-				dv.Cardinality = action.Unknown
-			}
-			a.DV = &dv
-		}
-		return sink(a)
+// group gives the members of a member of a struct that is a struct itself; nil if there is none.
+func group(nodes []footer.Node, name string) []footer.Node {
+	at := member(nodes, name)
+	if at == nil || at.Physical != footer.Group || at.Repetition == footer.Repeated {
+		return nil
 	}
+	return at.Children
 }
 
-// group gives a part of a struct that is a struct itself; nil if there is none.
-func group(node *parquet.Column, name string) *parquet.Column {
-	if node == nil {
-		return nil
+func member(nodes []footer.Node, name string) *footer.Node {
+	for i := range nodes {
+		if nodes[i].Name == name {
+			return &nodes[i]
+		}
 	}
-	part := node.Column(name)
-	if part == nil || part.Leaf() || part.Repeated() {
-		return nil
-	}
-	return part
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"sluice/internal/delta/thrift"
 )
 
 // MaxSize is the largest footer that is read.
@@ -115,26 +117,26 @@ type Footer struct {
 
 // Parse reads a footer, without the tail.
 func Parse(b []byte) (*Footer, error) {
-	t := &thrift{b: b}
+	t := thrift.New(b)
 	f := &Footer{Rows: -1}
 	var elements []element
-	t.fields(func(id int16, kind byte) {
+	t.Fields(func(id int16, kind thrift.Type) {
 		switch id {
 		case 2:
-			if t.expect(kind, typeList) {
-				elements = t.schema()
+			if t.Expect(kind, thrift.List) {
+				elements = readSchema(t)
 			}
 		case 3:
-			if t.expect(kind, typeI64) {
-				f.Rows = t.int()
+			if t.Expect(kind, thrift.I64) {
+				f.Rows = t.Int()
 			}
 		default:
-			t.skip(kind)
+			t.Skip(kind)
 		}
 	})
 	switch {
-	case t.err != nil:
-		return nil, t.err
+	case t.Err() != nil:
+		return nil, t.Err()
 	case f.Rows < 0:
 		return nil, errors.New("the footer has no number of rows")
 	case len(elements) == 0:
@@ -154,50 +156,53 @@ type element struct {
 	children int32
 }
 
+// maxNesting is how deep columns may nest.
+const maxNesting = 64
+
 // minElement is the fewest bytes that an element takes: more are never allocated than there are.
 const minElement = 3
 
-func (t *thrift) schema() []element {
-	kind, n := t.list()
-	if n > 0 && !t.expect(kind, typeStruct) {
+func readSchema(t *thrift.Reader) []element {
+	kind, n := t.List()
+	if n > 0 && !t.Expect(kind, thrift.Struct) {
 		return nil
 	}
-	elements := make([]element, 0, min(n, len(t.b)/minElement))
-	t.each(n, func() { elements = append(elements, t.schemaElement()) })
+	elements := make([]element, 0, min(n, t.Left()/minElement))
+	t.Each(n, func() { elements = append(elements, readElement(t)) })
 	return elements
 }
 
-func (t *thrift) schemaElement() element {
+func readElement(t *thrift.Reader) element {
 	e := element{Node: Node{Physical: Group}}
 	converted, precision, scale := int32(-1), int32(0), int32(0)
 	hasLogical := false
-	t.fields(func(id int16, kind byte) {
+	t.Fields(func(id int16, kind thrift.Type) {
 		switch {
-		case id == 4 && kind == typeBinary:
-			e.Name = string(t.binary())
-		case id == 10 && kind == typeStruct:
+		case id == 4 && kind == thrift.Binary:
+			e.Name = string(t.Bytes())
+		case id == 10 && kind == thrift.Struct:
 			hasLogical = true
-			t.logical(&e.Node)
-		case kind != typeI32:
-			t.skip(kind)
+			readLogical(t, &e.Node)
+		case kind != thrift.I32:
+			t.Skip(kind)
 		case id == 1:
-			e.Physical = Physical(clamp(t.i32()))
+			e.Physical = Physical(clamp(t.Int32()))
 		case id == 2:
-			e.Length = t.i32()
+			e.Length = t.Int32()
 		case id == 3:
-			e.Repetition = Repetition(clamp(t.i32()))
+			e.Repetition = Repetition(clamp(t.Int32()))
 		case id == 5:
-			e.children = t.i32()
+			e.children = t.Int32()
 		case id == 6:
-			converted = t.i32()
+			converted = t.Int32()
 		case id == 7:
-			scale = t.i32()
+			scale = t.Int32()
 		case id == 8:
-			precision = t.i32()
+			precision = t.Int32()
 		case id == 9:
-			e.HasID, e.ID = true, t.i32()
+			e.HasID, e.ID = true, t.Int32()
 		default:
-			t.skip(kind)
+			t.Skip(kind)
 		}
 	})
 	if e.children > 0 || e.Physical > FixedByteArray {
@@ -225,10 +230,10 @@ var logicals = [...]Logical{
 }
 
 // logical reads the union LogicalType.
-func (t *thrift) logical(n *Node) {
-	t.fields(func(id int16, kind byte) {
-		if kind != typeStruct {
-			t.skip(kind)
+func readLogical(t *thrift.Reader, n *Node) {
+	t.Fields(func(id int16, kind thrift.Type) {
+		if kind != thrift.Struct {
+			t.Skip(kind)
 			return
 		}
 		known := OtherLogical
@@ -236,27 +241,27 @@ func (t *thrift) logical(n *Node) {
 			known = logicals[id]
 		}
 		n.Logical = known
-		t.fields(func(id int16, kind byte) {
+		t.Fields(func(id int16, kind thrift.Type) {
 			switch {
-			case known == Decimal && id == 1 && kind == typeI32:
-				n.Scale = t.i32()
-			case known == Decimal && id == 2 && kind == typeI32:
-				n.Precision = t.i32()
+			case known == Decimal && id == 1 && kind == thrift.I32:
+				n.Scale = t.Int32()
+			case known == Decimal && id == 2 && kind == thrift.I32:
+				n.Precision = t.Int32()
 			case (known == Time || known == Timestamp) && id == 1:
-				n.UTC = kind == typeTrue
-				t.skip(kind)
-			case (known == Time || known == Timestamp) && id == 2 && kind == typeStruct:
-				t.fields(func(id int16, kind byte) {
+				n.UTC = kind == thrift.True
+				t.Skip(kind)
+			case (known == Time || known == Timestamp) && id == 2 && kind == thrift.Struct:
+				t.Fields(func(id int16, kind thrift.Type) {
 					n.Unit = Unit(clamp(int32(id)))
-					t.skip(kind)
+					t.Skip(kind)
 				})
-			case known == Integer && id == 1 && kind == typeByte:
-				n.Bits = int8(t.byte())
+			case known == Integer && id == 1 && kind == thrift.Byte:
+				n.Bits = int8(t.Byte())
 			case known == Integer && id == 2:
-				n.Signed = kind == typeTrue
-				t.skip(kind)
+				n.Signed = kind == thrift.True
+				t.Skip(kind)
 			default:
-				t.skip(kind)
+				t.Skip(kind)
 			}
 		})
 	})
@@ -300,7 +305,7 @@ func build(list []element, children, depth int) ([]Node, []element, error) {
 	switch {
 	case children < 0 || children > len(list):
 		return nil, nil, errors.New("the footer's schema says that it has more columns than it has")
-	case depth > maxNesting*2:
+	case depth > maxNesting:
 		return nil, nil, errors.New("the footer's schema is nested too deep")
 	}
 	nodes := make([]Node, 0, children)

@@ -1,9 +1,11 @@
 package jsonscan
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -259,6 +261,29 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plainRun is how many bytes at the front of b stand for themselves. It looks at eight at a time: a byte of x-ones&^x has
+// its high bit set if that byte of x is zero; above a zero byte it may be set wrongly, so only the lowest one counts.
+func plainRun(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^(ones*'"'), x^(ones*'\\')
+		special := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x) & highs
+		if special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	for i < len(b) && plain[b[i]] {
+		i++
+	}
+	return i
+}
+
 // Raw moves over a string and gives what is between its quotes, and whether there are escapes in it. Escapes have the
 // right form; surrogates may be alone.
 func (s *Scanner) Raw() (raw []byte, escaped bool, err error) {
@@ -272,9 +297,7 @@ func (s *Scanner) Raw() (raw []byte, escaped bool, err error) {
 	buf, i := s.Buf, s.Pos+1
 	start := i
 	for {
-		for i < len(buf) && plain[buf[i]] {
-			i++
-		}
+		i += plainRun(buf[i:])
 		if i == len(buf) {
 			return nil, false, ErrShort
 		}

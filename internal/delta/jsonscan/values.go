@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,10 @@ const firstBuffer = 256 << 10
 // before a value and reads all of it, parts of the buffer included; it is called again, from the start of the same value,
 // if the value was not whole. emit is called once the value is known to be whole and valid, and before the buffer changes.
 // A value that is larger than limit is a LimitError, an early end ErrShort.
-func Values(r io.Reader, limit int, decode func(*Scanner) error, emit func() error) error {
+//
+// skip, if it is not nil, is asked about each line that is there as a whole when a value begins with it, and may say that
+// nothing in it matters: then the line is taken for one value and not looked at.
+func Values(r io.Reader, limit int, skip func(line []byte) bool, decode func(*Scanner) error, emit func() error) error {
 	buf := make([]byte, 0, min(firstBuffer, limit))
 	read, done := 0, false // bytes of buf that were visited; the stream has ended
 	for {
@@ -41,6 +45,12 @@ func Values(r io.Reader, limit int, decode func(*Scanner) error, emit func() err
 				break
 			}
 			start := s.Pos
+			if skip != nil {
+				if end := bytes.IndexByte(buf[start:], '\n'); end >= 0 && skip(buf[start:start+end]) {
+					read = start + end
+					continue
+				}
+			}
 			err := decode(&s)
 			if errors.Is(err, ErrShort) {
 				if done {
