@@ -46,15 +46,16 @@ func withServer(c *cobra.Command, create bool, fn func(ctx context.Context, s *s
 func connect(ctx context.Context, cfg *config.Loaded, create bool) (*server, error) {
 	s := &server{cfg: cfg, close: func() error { return nil }}
 	if cfg.Server != "" {
-		s.Client = client.New(cfg.Server)
-		return s, nil
+		var err error
+		s.Client, err = app.NewClient(&cfg.Config, cfg.Server)
+		return s, err
 	}
 	switch f, found, err := app.Running(ctx, &cfg.Config); {
 	case err != nil:
 		return nil, err
 	case found:
-		s.Client = client.New(f.URL())
-		return s, nil
+		s.Client, err = app.NewClient(&cfg.Config, f.URL())
+		return s, err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	a, err := app.New(ctx, &cfg.Config, app.Options{Log: log, Create: create})

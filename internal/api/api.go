@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +39,9 @@ type Deps struct {
 	Observe func(route string, status int, took time.Duration)
 	// Enqueued counts rows of an enqueue call by result.
 	Enqueued func(result string, n int)
-	Log      *slog.Logger
+	// Auth says who may call; nil: whoever reaches this machine's loopback may do everything.
+	Auth *Auth
+	Log  *slog.Logger
 }
 
 // maxBody is the largest request body.
@@ -57,16 +60,29 @@ func New(d Deps) http.Handler {
 	cfg.DocsPath = ""     // its page loads scripts from elsewhere
 	cfg.SchemasPath = ""  // they are in the document
 	cfg.CreateHooks = nil // no $schema links in answers
+	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		bearer: {Type: "http", Scheme: "bearer", Description: "a token of `sluice token create`; not needed where the server listens on loopback without logins"},
+	}
 	useErrors.Do(setErrors)
 	api := humago.New(mux, cfg)
 	for _, routes := range []func(huma.API, Deps){
-		orgRoutes, teamRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
+		orgRoutes, teamRoutes, userRoutes, credentialRoutes, tokenRoutes, discoveryRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
 	} {
 		routes(api, d)
 	}
 	mux.HandleFunc("/", unknownRoute(mux))
-	return d.observed(mux, d.requestID(localOnly(mux)))
+	entrance := door{d: d}
+	var inner http.Handler = textOnly(d.once(mux))
+	if d.Auth == nil {
+		inner = localOnly(inner)
+	} else {
+		inner = ownPagesOnly(entrance.open(inner))
+	}
+	return d.observed(mux, d.requestID(inner))
 }
+
+// bearer names the security scheme of the document.
+const bearer = "bearer"
 
 func (d Deps) version() string {
 	if d.Server == nil {
@@ -77,9 +93,18 @@ func (d Deps) version() string {
 
 // route registers an operation whose handler gives errors of the project.
 func route[I, O any](api huma.API, d Deps, method, path, id, summary string, status int, handler func(context.Context, *I) (*O, error)) {
+	role := roleOf(method, id)
+	errs := []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	}
+	if method != http.MethodGet {
+		errs = append(errs, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
 	huma.Register(api, huma.Operation{
-		OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary, DefaultStatus: status, MaxBodyBytes: maxBody,
-		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError},
+		OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary, DefaultStatus: status, MaxBodyBytes: maxBody, Errors: errs,
+		Tags: []string{tagOf(path)}, Security: []map[string][]string{{bearer: {}}}, Description: summary + ". Needs the role " + string(role) + ".",
+		Middlewares: huma.Middlewares{guard(api, role)}, Extensions: map[string]any{"x-sluice-role": string(role)},
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
@@ -95,10 +120,23 @@ type Page struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-// who changes things: there is no login yet.
-const who = "local"
+// tagOf groups the operations of the document by the object that they are about.
+func tagOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	tag := parts[0]
+	if tag == "orgs" && len(parts) > 2 && !strings.HasPrefix(parts[2], "{") {
+		switch parts[2] {
+		case "teams", "users", "service-credentials", "streams", "bindings":
+			tag = parts[2]
+		}
+	}
+	return tag
+}
 
-func by(ctx context.Context) control.By { return control.By{Who: who, RequestID: requestID(ctx)} }
+// by says who changes something.
+func by(ctx context.Context) control.By {
+	return control.By{Who: callerOf(ctx).name, RequestID: requestID(ctx)}
+}
 
 // act is the body of an operator's command.
 type act struct {
@@ -107,7 +145,7 @@ type act struct {
 }
 
 func (a act) operator(ctx context.Context) queue.Operator {
-	return queue.Operator{Who: who, RequestID: requestID(ctx), Note: a.Note, DryRun: a.DryRun}
+	return queue.Operator{Who: callerOf(ctx).name, RequestID: requestID(ctx), Note: a.Note, DryRun: a.DryRun}
 }
 
 // body wraps an answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -57,6 +58,9 @@ func (d Deps) failed(ctx context.Context, err error) error {
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
 		d.Log.ErrorContext(ctx, "request failed", "code", e.Detail.Code, "error", err, "request_id", e.Detail.RequestID)
 	}
+	if e.status == http.StatusServiceUnavailable {
+		return huma.ErrorWithHeaders(e, http.Header{"Retry-After": {strconv.Itoa(int(retryAway.Seconds()))}})
+	}
 	return e
 }
 
@@ -64,6 +68,7 @@ var useErrors sync.Once
 
 // setErrors makes the framework's own errors (malformed bodies, wrong values) look like ours.
 func setErrors() {
+	huma.DefaultArrayNullable = false // an empty list is [], never null
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return frameworkError(context.Background(), status, msg, errs)
 	}
@@ -77,6 +82,12 @@ func setErrors() {
 }
 
 func frameworkError(ctx context.Context, status int, msg string, errs []error) *Error {
+	for _, err := range errs {
+		var ours *Error
+		if errors.As(err, &ours) {
+			return ours
+		}
+	}
 	e := &Error{status: status, Detail: ErrorDetail{Code: "SLUICE-USAGE", Message: "read the request: " + msg, RequestID: requestID(ctx)}}
 	switch {
 	case status == http.StatusNotFound:

@@ -49,6 +49,13 @@ func localOnly(next http.Handler) http.Handler {
 				"use http://127.0.0.1 and the server's port", nil))
 			return
 		}
+		ownPagesOnly(next).ServeHTTP(w, r)
+	})
+}
+
+// ownPagesOnly refuses requests of other sites' pages.
+func ownPagesOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" {
 			if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
 				writeError(w, r, http.StatusForbidden, sluice.E("SLUICE-USAGE", "answer a request", "a page of another site may not call this server", "", nil))
@@ -56,6 +63,7 @@ func localOnly(next http.Handler) http.Handler {
 			}
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"sluice/internal/queue"
 	"sluice/internal/sluice"
 	"sluice/internal/stream"
 )
@@ -34,6 +35,13 @@ type Stream struct {
 	CreatedAt      time.Time        `json:"created_at"`
 }
 
+// UpdateStream is the body that changes a stream; what is left out stays, null clears.
+type UpdateStream struct {
+	Enabled  Opt[bool]       `json:"enabled,omitzero" doc:"off, it takes batches and applies none"`
+	DeltaURI Opt[string]     `json:"delta_uri,omitzero" maxLength:"2000"`
+	Options  *sluice.Options `json:"options,omitempty" doc:"all of them"`
+}
+
 func wireStream(s sluice.Stream) Stream {
 	return Stream{
 		StreamID: s.StreamID, Org: s.Org, TeamID: s.TeamID, SourceType: s.SourceType, Prefix: s.Prefix, Name: s.Name, SyncType: s.SyncType,
@@ -54,6 +62,7 @@ type AddStream struct {
 	TeamID     int64          `json:"team_id"`
 	SourceType string         `json:"source_type" minLength:"1" maxLength:"200"`
 	Prefix     string         `json:"prefix,omitempty" maxLength:"200"`
+	DeltaURI   string         `json:"delta_uri,omitempty" maxLength:"2000" doc:"Delta table with the stream's history"`
 	Name       string         `json:"name" minLength:"1" maxLength:"500"`
 	SyncType   string         `json:"sync_type" doc:"full_refresh, incremental, append or cdc"`
 	Options    sluice.Options `json:"options,omitempty"`
@@ -91,9 +100,12 @@ func streamRoutes(api huma.API, d Deps) {
 			return answer(listStreams(ctx, d, f))
 		})
 	route(api, d, http.MethodGet, "/streams/{stream_id}", "get-stream", "Show a stream", http.StatusOK,
-		func(ctx context.Context, in *StreamPath) (*body[Stream], error) {
-			s, err := d.Streams.Get(ctx, sluice.StreamID(in.StreamID))
-			return answer(wireStream(s), err)
+		func(ctx context.Context, in *StreamPath) (*versioned[Stream], error) {
+			s, err := d.Streams.Detail(ctx, sluice.StreamID(in.StreamID))
+			if err == nil && s.DeletedAt != nil {
+				_, err = d.Streams.Get(ctx, s.StreamID) // which says that there is none
+			}
+			return answerVersion(wireStream(s.Stream), s.Version, err)
 		})
 	route(api, d, http.MethodPost, "/orgs/{org}/streams", "add-stream", "Register a stream", http.StatusCreated,
 		func(ctx context.Context, in *struct {
@@ -102,6 +114,58 @@ func streamRoutes(api huma.API, d Deps) {
 		},
 		) (*body[Stream], error) {
 			return answer(addStream(ctx, d, sluice.Org(in.Org), in.Body))
+		})
+	route(api, d, http.MethodGet, "/orgs/{org}/streams", "list-org-streams", "List the streams of an org", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			Page
+			OrgPath
+		},
+		) (*body[Streams], error) {
+			if _, err := d.Control.Org(ctx, sluice.Org(in.Org)); err != nil {
+				return nil, err
+			}
+			return answer(listStreams(ctx, d, stream.Filter{Org: sluice.Org(in.Org), After: sluice.StreamID(in.Cursor), Limit: in.Limit}))
+		})
+	route(api, d, http.MethodPatch, "/streams/{stream_id}", "update-stream", "Change a stream", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			StreamPath
+			IfMatch
+			Body UpdateStream
+		},
+		) (*versioned[Stream], error) {
+			version, err := in.version()
+			if err != nil {
+				return nil, err
+			}
+			s, err := d.Streams.Update(ctx, sluice.StreamID(in.StreamID), version, stream.By(by(ctx)), func(s *sluice.Stream) error {
+				in.Body.Enabled.to(&s.Enabled)
+				in.Body.DeltaURI.to(&s.DeltaURI)
+				if in.Body.Options != nil {
+					s.Options = *in.Body.Options
+				}
+				return in.Body.Enabled.notNull("change stream "+in.StreamID, "enabled")
+			})
+			return answerVersion(wireStream(s.Stream), s.Version, err)
+		})
+	route(api, d, http.MethodDelete, "/streams/{stream_id}", "delete-stream", "Remove a stream; its table and the table's name stay", http.StatusNoContent,
+		func(ctx context.Context, in *struct {
+			StreamPath
+			IfMatch
+		},
+		) (*struct{}, error) {
+			version, err := in.version()
+			if err != nil {
+				return nil, err
+			}
+			return nil, d.Streams.RemoveAt(ctx, sluice.StreamID(in.StreamID), version, stream.By(by(ctx)))
+		})
+	route(api, d, http.MethodPost, "/streams/{stream_id}/reset", "reset-stream", "Say that a stream's table is not trusted: it needs a full refresh or a backfill", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			StreamPath
+			Body Act
+		},
+		) (*body[queue.Change], error) {
+			return change(d.Queue.Reset(ctx, sluice.StreamID(in.StreamID), in.Body.operator(ctx)))
 		})
 	route(api, d, http.MethodPost, "/streams/{stream_id}/bind", "bind-stream", "Give a stream its table, once", http.StatusOK,
 		func(ctx context.Context, in *struct {
@@ -177,7 +241,7 @@ func addStream(ctx context.Context, d Deps, org sluice.Org, in AddStream) (Strea
 	}
 	n := stream.NewStream{
 		StreamID: sluice.StreamID(in.StreamID), Org: org, TeamID: sluice.TeamID(in.TeamID), SourceType: in.SourceType, Prefix: in.Prefix,
-		Name: in.Name, SyncType: sync, Options: in.Options,
+		Name: in.Name, SyncType: sync, DeltaURI: in.DeltaURI, Options: in.Options,
 	}
 	if in.DryRun {
 		if _, err := d.Control.Team(ctx, org, n.TeamID); err != nil {

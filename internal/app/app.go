@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -162,6 +163,15 @@ func (a *App) apiDeps() api.Deps {
 		Metrics: a.metrics.handler(), Observe: a.metrics.observe, Log: a.log,
 		Enqueued: func(result string, n int) { a.metrics.enqueued.WithLabelValues(result).Add(float64(n)) },
 	}
+	if a.cfg.HTTP.Auth.Mode == config.AuthToken {
+		d.Auth = &api.Auth{Rate: float64(a.cfg.HTTP.Rate)}
+		if s := a.cfg.HTTP.Auth.AdminSecret; s.IsSet() {
+			d.Auth.Admin = s.Read
+		}
+		if s := a.cfg.HTTP.Auth.DiscoverySecret; s.IsSet() {
+			d.Auth.Discovery = s.Read
+		}
+	}
 	if a.cfg.Has(config.RoleWarehouse) {
 		d.TableExists = a.tableExists
 		d.OrgCreated = func(context.Context, sluice.Org) error {
@@ -180,9 +190,20 @@ func (a *App) startHTTP(ctx context.Context, g *group) error {
 	} else if !a.cfg.HTTP.Asked {
 		return nil
 	}
+	if err := a.checkSecrets(ctx); err != nil {
+		return err
+	}
 	l, err := listen(ctx, a.cfg, "http.listen", a.cfg.HTTP.Listen)
 	if err != nil {
 		return err
+	}
+	if t := a.cfg.HTTP.TLS; t.On() {
+		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			_ = l.Close()
+			return sluice.E("SLUICE-CONFIG", "read the certificate of http.tls", "", "give PEM files of a certificate and its key", err)
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
 	addr := l.Addr().String()
 	a.httpAddr.Store(&addr)
@@ -241,7 +262,7 @@ func (a *App) newLoader() *load.Loader {
 	c := a.cfg.Loader
 	return load.New(load.Config{
 		Owner: ownerID(), Concurrency: c.Concurrency, Poll: c.Poll.D(), BatchTimeout: c.BatchTimeout.D(), LeaseTTL: c.Lease.TTL.D(),
-		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(),
+		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(), Linger: c.Session.Idle.D(), SessionAge: c.Session.MaxAge.D(),
 		Limits: load.Limits{MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase.D(), SecondLook: c.SecondLook.D()},
 	}, load.Deps{
 		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(dialer), a.metrics.load}, Log: a.log,

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/api/client"
 	"sluice/internal/config"
 	"sluice/internal/sluice"
 )
@@ -21,6 +20,7 @@ type ServeFile struct {
 	Instance  string    `json:"instance"`
 	HTTP      string    `json:"http"`
 	Warehouse string    `json:"warehouse,omitempty"`
+	TLS       bool      `json:"tls,omitempty"` // of HTTP
 	StartedAt time.Time `json:"started_at"`
 }
 
@@ -33,7 +33,11 @@ func Running(ctx context.Context, cfg *config.Config) (f ServeFile, found bool, 
 	if !found {
 		return ServeFile{}, false, nil
 	}
-	h, err := client.New(f.URL()).Healthz(ctx)
+	c, err := NewClient(cfg, f.URL())
+	if err != nil {
+		return ServeFile{}, false, err
+	}
+	h, err := c.Healthz(ctx)
 	switch {
 	case err == nil && h.Instance == f.Instance:
 		return f, true, nil
@@ -44,7 +48,12 @@ func Running(ctx context.Context, cfg *config.Config) (f ServeFile, found bool, 
 }
 
 // URL is the address of the API.
-func (f ServeFile) URL() string { return "http://" + f.HTTP }
+func (f ServeFile) URL() string {
+	if f.TLS {
+		return "https://" + f.HTTP
+	}
+	return "http://" + f.HTTP
+}
 
 // readServeFile reads <data>/serve.json; found is false if there is none, or if its process is gone.
 func readServeFile(cfg *config.Config) (f ServeFile, found bool) {
@@ -125,6 +134,6 @@ func (a *App) announce(ctx context.Context) (forget func(), err error) {
 		a.log.InfoContext(ctx, "commands go on using another server", "pid", f.PID, "http", f.HTTP)
 		return func() {}, nil
 	}
-	f := ServeFile{os.Getpid(), a.cfg.Instance, a.HTTPAddr(), a.WarehouseAddr(), a.started.UTC()}
+	f := ServeFile{os.Getpid(), a.cfg.Instance, a.HTTPAddr(), a.WarehouseAddr(), a.cfg.HTTP.TLS.On(), a.started.UTC()}
 	return func() { removeServeFile(a.cfg, a.cfg.Instance) }, writeServeFile(a.cfg, f)
 }

@@ -18,6 +18,7 @@ func ownerID() string {
 const (
 	inboxPoll  = 250 * time.Millisecond
 	inboxBatch = 1000
+	prunePoll  = 10 * time.Minute
 )
 
 // drainInbox handles what producers have put into the state DB themselves.
@@ -41,6 +42,7 @@ func (a *App) drainInbox(ctx context.Context) error {
 // sweep repairs what should not be broken and removes what is past its retention.
 func (a *App) sweep(ctx context.Context) error {
 	log := a.log.With("component", "sweep")
+	var pruned time.Time
 	return every(ctx, a.cfg.Sweep.Interval.D(), nil, func(ctx context.Context) {
 		r, err := a.queue.Sweep(ctx, a.cfg.Instance)
 		switch {
@@ -53,6 +55,13 @@ func (a *App) sweep(ctx context.Context) error {
 			log.ErrorContext(ctx, "sweep repaired the queue", "heads", r.HeadsRepaired, "supersedes", r.SupersedeRepairs)
 		case r.BatchesRemoved > 0 || r.RowsRemoved > 0:
 			log.InfoContext(ctx, "retention applied", "batches", r.BatchesRemoved, "rows", r.RowsRemoved)
+		}
+		if time.Since(pruned) >= prunePoll {
+			pruned = time.Now()
+			if err := a.orgs.Prune(ctx); err != nil && ctx.Err() == nil {
+				a.metrics.sweepErrors.Inc()
+				log.WarnContext(ctx, "retention of the control plane not applied", "error", err)
+			}
 		}
 		gauges, err := a.queue.Gauges(ctx)
 		if err != nil {

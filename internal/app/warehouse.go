@@ -46,6 +46,7 @@ func (a *App) startWarehouse(ctx context.Context, g *group) error {
 		return errors.Join(server.Run(ctx), engines.Close()) // the engines last: sessions stand on them
 	})
 	g.start(ctx, "provision", a.provisioner.Run)
+	g.start(ctx, "logins", func(ctx context.Context) error { return a.watchLogins(ctx, server) })
 	a.roles.set(config.RoleWarehouse, true)
 	return nil
 }

@@ -13,6 +13,7 @@ type Config struct {
 	Instance  string    `key:"instance" doc:"name of this process; default: host name and a random part"`
 	Server    string    `key:"server" env:"SLUICE_SERVER" doc:"URL of the server that commands talk to; default: the one that runs on the data directory"`
 	Log       Log       `key:"log"`
+	Token     Secret    `key:"token" doc:"bearer token that commands show to the server; SLUICE_TOKEN holds it itself"`
 	State     State     `key:"state"`
 	HTTP      HTTP      `key:"http"`
 	Warehouse Warehouse `key:"warehouse"`
@@ -38,7 +39,32 @@ type State struct {
 type HTTP struct {
 	Listen string `key:"listen" default:"127.0.0.1:8090" env:"SLUICE_HTTP" doc:"address of API, health and metrics; a process without the role api opens it only if it is set"`
 	Asked  bool   `key:"-"` // Listen is not the default
+	Auth   Auth   `key:"auth"`
+	TLS    TLS    `key:"tls"`
+	Rate   int    `key:"rate" default:"100" doc:"requests a second that each token may make; 0: no limit"`
 }
+
+// Auth says who may use the API.
+type Auth struct {
+	Mode            string `key:"mode" default:"local" doc:"local (loopback only, no login) or token (bearer tokens)"`
+	AdminSecret     Secret `key:"admin_secret" doc:"bearer secret with the role admin, for mode token: it makes the first tokens"`
+	DiscoverySecret Secret `key:"discovery_secret" doc:"bearer secret that reads the warehouses and nothing else, for mode token"`
+}
+
+// TLS is a certificate and its key, as PEM files.
+type TLS struct {
+	Cert string `key:"cert" doc:"file of the certificate with its chain; needed beyond loopback"`
+	Key  string `key:"key" doc:"file of its private key"`
+}
+
+// On reports whether there is a certificate.
+func (t TLS) On() bool { return t.Cert != "" }
+
+// The modes of http.auth.
+const (
+	AuthLocal = "local"
+	AuthToken = "token"
+)
 
 // Warehouse configures the PostgreSQL endpoint and the engines behind it.
 type Warehouse struct {
@@ -110,6 +136,7 @@ type Loader struct {
 	RetryBase       Duration `key:"retry_base" default:"5s" doc:"wait after the first counted failure; doubled each time"`
 	SecondLook      Duration `key:"second_look" default:"10s" doc:"wait before a missing file is believed to be gone"`
 	Lease           Lease    `key:"lease"`
+	Session         Session  `key:"session"`
 	Warehouse       string   `key:"warehouse" doc:"address of the warehouse to load into, for a process without the role warehouse; default: warehouse.listen"`
 	ExtractPrefixes []string `key:"extract_prefixes" doc:"further directories that every new org may load extracts from"`
 }
@@ -118,6 +145,12 @@ type Loader struct {
 type Lease struct {
 	TTL       Duration `key:"ttl" default:"60s" doc:"a stream of a dead loader is free again after this time"`
 	Heartbeat Duration `key:"heartbeat" default:"15s" doc:"how often a lease is renewed"`
+}
+
+// Session configures how long a loader keeps its sessions to warehouses.
+type Session struct {
+	Idle   Duration `key:"idle" default:"90s" doc:"a session without work is closed after this time; it counts in its org's max_streams until then"`
+	MaxAge Duration `key:"max_age" default:"10m" doc:"a session is replaced after this time"`
 }
 
 // Sweep configures the repair and clean-up of the queue.

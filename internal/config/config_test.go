@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,15 @@ var sample = map[string][2]string{
 	"roles":                         {"api,loader", "api,loader"},
 	"instance":                      {"one", "one"},
 	"server":                        {"http://127.0.0.1:9", "http://127.0.0.1:9"},
+	"token":                         {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
+	"http.auth.mode":                {"token", "token"},
+	"http.auth.admin_secret":        {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
+	"http.auth.discovery_secret":    {"file:/srv/discovery", "*** (file /srv/discovery)"},
+	"http.tls.cert":                 {"/srv/cert.pem", "/srv/cert.pem"},
+	"http.tls.key":                  {"/srv/key.pem", "/srv/key.pem"},
+	"http.rate":                     {"7", "7"},
+	"loader.session.idle":           {"30s", "30s"},
+	"loader.session.max_age":        {"5m", "5m"},
 	"log.level":                     {"debug", "debug"},
 	"log.format":                    {"text", "text"},
 	"state.dsn":                     {"postgres://me@127.0.0.1/x", "postgres://me@127.0.0.1/x"},
@@ -64,10 +74,14 @@ var sample = map[string][2]string{
 
 // needs are the keys without which others are refused.
 var needs = map[string]map[string]string{
-	"catalog.kind":             {"catalog.dsn": "postgres://me@127.0.0.1/y", "catalog.role_key": "env:KEY_OF_TEST"},
-	"store.credentials.key_id": {"store.credentials.mode": "static", "store.credentials.secret": "env:KEY_OF_TEST"},
-	"store.credentials.secret": {"store.credentials.mode": "static", "store.credentials.key_id": "id"},
-	"store.credentials.role":   {"store.credentials.mode": "assume_role"},
+	"catalog.kind":               {"catalog.dsn": "postgres://me@127.0.0.1/y", "catalog.role_key": "env:KEY_OF_TEST"},
+	"store.credentials.key_id":   {"store.credentials.mode": "static", "store.credentials.secret": "env:KEY_OF_TEST"},
+	"store.credentials.secret":   {"store.credentials.mode": "static", "store.credentials.key_id": "id"},
+	"store.credentials.role":     {"store.credentials.mode": "assume_role"},
+	"http.auth.admin_secret":     {"http.auth.mode": "token"},
+	"http.auth.discovery_secret": {"http.auth.mode": "token"},
+	"http.tls.cert":              {"http.tls.key": "/srv/key.pem"},
+	"http.tls.key":               {"http.tls.cert": "/srv/cert.pem"},
 }
 
 func yamlOf(values map[string]string) string {
@@ -221,5 +235,28 @@ func TestOnlyLoopback(t *testing.T) {
 				t.Errorf("%s = %s: %v", path, addr, err)
 			}
 		}
+	}
+}
+
+// Beyond loopback there must be logins and encryption.
+func TestListeningForOthers(t *testing.T) {
+	t.Parallel()
+	load := func(set map[string]string) error {
+		_, err := Load(Sources{Environ: []string{}, NoFile: true, Set: set})
+		return err
+	}
+	all := map[string]string{"http.listen": "0.0.0.0:8090", "http.auth.mode": "token", "http.tls.cert": "/c.pem", "http.tls.key": "/k.pem"}
+	if err := load(all); err != nil {
+		t.Error(err)
+	}
+	for _, leave := range []string{"http.auth.mode", "http.tls.cert", "http.tls.key"} {
+		set := maps.Clone(all)
+		delete(set, leave)
+		if err := load(set); err == nil {
+			t.Errorf("without %s others can reach it", leave)
+		}
+	}
+	if err := load(map[string]string{"http.auth.admin_secret": "env:X"}); err == nil {
+		t.Error("a secret that is not used goes unnoticed")
 	}
 }

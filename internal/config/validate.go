@@ -36,7 +36,7 @@ func (r *reader) complete() {
 			r.wrong("server", "it must be a URL like http://127.0.0.1:8090")
 		}
 	}
-	r.listen("http.listen", c.HTTP.Listen)
+	r.auth(c)
 	c.HTTP.Asked = r.loaded.origin["http.listen"] != "default"
 	r.listen("warehouse.listen", c.Warehouse.Listen)
 	if c.Warehouse.Extensions != "" {
@@ -73,6 +73,7 @@ func (r *reader) numbers(c *Config) {
 		{"catalog.pool_per_org", c.Catalog.PoolPerOrg, 1, 1000},
 		{"loader.concurrency", c.Loader.Concurrency, 1, 1000},
 		{"loader.max_attempts", c.Loader.MaxAttempts, 1, 1000},
+		{"http.rate", c.HTTP.Rate, 0, 1_000_000},
 	} {
 		if n.value < n.least || n.value > n.to {
 			r.wrong(n.path, fmt.Sprintf("it must be between %d and %d", n.least, n.to))
@@ -89,6 +90,8 @@ func (r *reader) numbers(c *Config) {
 		{"loader.second_look", c.Loader.SecondLook},
 		{"loader.lease.ttl", c.Loader.Lease.TTL},
 		{"loader.lease.heartbeat", c.Loader.Lease.Heartbeat},
+		{"loader.session.idle", c.Loader.Session.Idle},
+		{"loader.session.max_age", c.Loader.Session.MaxAge},
 		{"sweep.interval", c.Sweep.Interval},
 	} {
 		if d.value <= 0 {
@@ -162,6 +165,34 @@ func (r *reader) store(c *Config) {
 		r.wrong("store.url", "only local directories can be used: a path or a file:// URL")
 	default:
 		r.directory("store.url", &c.Store.URL)
+	}
+}
+
+// auth checks who may use the API from where: beyond loopback there must be logins and encryption.
+func (r *reader) auth(c *Config) {
+	h := &c.HTTP
+	r.oneOf("http.auth.mode", h.Auth.Mode, AuthLocal, AuthToken)
+	if (h.TLS.Cert == "") != (h.TLS.Key == "") {
+		r.wrong("http.tls.key", "certificate and key go together")
+	}
+	for path, file := range map[string]*string{"http.tls.cert": &h.TLS.Cert, "http.tls.key": &h.TLS.Key} {
+		if *file != "" {
+			r.directory(path, file)
+		}
+	}
+	if h.Auth.Mode == AuthLocal {
+		for path, s := range map[string]Secret{"http.auth.admin_secret": h.Auth.AdminSecret, "http.auth.discovery_secret": h.Auth.DiscoverySecret} {
+			if s.IsSet() {
+				r.wrong(path, "it is used with http.auth.mode = token only")
+			}
+		}
+	}
+	if h.Auth.Mode != AuthToken || !h.TLS.On() {
+		r.listen("http.listen", h.Listen)
+		return
+	}
+	if _, err := hostOf(h.Listen); err != nil {
+		r.wrong("http.listen", err.Error())
 	}
 }
 

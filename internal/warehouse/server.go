@@ -204,6 +204,17 @@ func (s *Server) cancel(r wire.CancelRequest) {
 	}
 }
 
+// End ends the sessions that the function names, all or only while they are idle, see wire.Session.End.
+func (s *Server) End(which func(wire.Info) (end, idle bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, session := range s.sessions {
+		if end, idle := which(session.Info()); end {
+			session.End(idle)
+		}
+	}
+}
+
 // drain asks all sessions to end when they are idle.
 func (s *Server) drain() {
 	s.mu.Lock()

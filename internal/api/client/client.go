@@ -5,6 +5,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +22,37 @@ import (
 
 // Client calls one server.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	token string
+	http  *http.Client
+}
+
+// WithToken gives a client that shows a bearer token; an empty one is none.
+func (c *Client) WithToken(token string) *Client {
+	with := *c
+	with.token = token
+	return &with
 }
 
 // New makes a client of the server at base, like http://127.0.0.1:8090.
 func New(base string) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: timeout}}
+}
+
+// NewTrusting is New for a server whose certificate is among the given ones, or the system trusts it.
+func NewTrusting(base string, pem []byte) (*Client, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, sluice.E("SLUICE-CONFIG", "call "+base, "the file of http.tls.cert holds no certificate", "give a PEM file", nil)
+	}
+	c := New(base)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	c.http.Transport = transport
+	return c, nil
 }
 
 // InProcess makes a client that calls a handler directly.
@@ -47,6 +73,17 @@ func Get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return call[T](ctx, c, http.MethodGet, "/api/v1"+path, query, nil)
 }
 
+// Patch changes what is at path, below /api/v1. etag, if not empty, is the version that the change is made for.
+func Patch[T any](ctx context.Context, c *Client, path, etag string, in any) (T, error) {
+	return call[T](ctx, c, http.MethodPatch, "/api/v1"+path, nil, in, "If-Match", etag)
+}
+
+// Delete removes what is at path, below /api/v1.
+func Delete(ctx context.Context, c *Client, path, etag string, query url.Values) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/api/v1"+path, query, nil, "If-Match", etag)
+	return err
+}
+
 // Post sends in to path, below /api/v1, and reads the answer into a T.
 func Post[T any](ctx context.Context, c *Client, path string, in any) (T, error) {
 	return call[T](ctx, c, http.MethodPost, "/api/v1"+path, nil, in)
@@ -59,7 +96,7 @@ func (c *Client) Healthz(ctx context.Context) (api.Health, error) {
 	return call[api.Health](ctx, c, http.MethodGet, "/healthz", nil, nil)
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (out T, err error) {
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any, header ...string) (out T, err error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -79,6 +116,14 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i+1] != "" {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
 	resp, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -97,6 +142,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return out, answered(c.base, resp.StatusCode, text)
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		return out, nil
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
 		return out, sluice.E("SLUICE-SERVER-AWAY", "read the answer of "+c.base, "it is not what a sluice server answers", "check --server", err)

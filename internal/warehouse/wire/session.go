@@ -71,6 +71,7 @@ var (
 	errTimeout  = sqlstate.New(sqlstate.QueryCanceled, "canceling statement due to statement timeout")
 	errShutdown = sqlstate.New(sqlstate.AdminShutdown, "terminating connection: the server is shutting down").WithHint("connect again")
 	errRetired  = sqlstate.New(sqlstate.AdminShutdown, "terminating connection: the warehouse's engine was restarted").WithHint("connect again")
+	errEnded    = sqlstate.New(sqlstate.AdminShutdown, "terminating connection: the login has ended").WithHint("log in again with a login that is valid")
 	errLogin    = sqlstate.New(sqlstate.InvalidAuthorization, "login timeout")
 	errGone     = errors.New("the client has gone")
 	errOver     = errors.New("the session is over")
@@ -107,6 +108,16 @@ func (s *Session) interrupt(cause error) {
 	defer s.mu.Unlock()
 	if s.cancel != nil {
 		s.cancel(cause)
+	}
+}
+
+// End ends the session of a login that has ended; a statement that runs is interrupted. With idle only a session that does
+// nothing is ended. A session that is still logging in is left alone: its login is looked up after that.
+func (s *Session) End(idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.Principal.Name != "" && (!idle || s.info.State == "idle") {
+		s.kill(errEnded)
 	}
 }
 

@@ -1,0 +1,2 @@
+-- name: Answers
+SELECT caller || ' ' || key || ' ' || coalesce(body, '') FROM idempotency_key;
