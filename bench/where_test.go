@@ -70,13 +70,28 @@ func (q timedQueue) Start(ctx context.Context, l sluice.Lease, id sluice.BatchID
 
 func (q timedQueue) Succeed(ctx context.Context, l sluice.Lease, a queue.Applied) error {
 	defer q.c.time("queue succeed")()
+	q.phases(a)
+	return q.Batches.Succeed(ctx, l, a)
+}
+
+func (q timedQueue) Advance(ctx context.Context, l sluice.Lease, a queue.Applied) (*queue.Work, error) {
+	defer q.c.time("queue advance")()
+	q.phases(a)
+	return q.Batches.Advance(ctx, l, a)
+}
+
+func (q timedQueue) Upcoming(ctx context.Context, l sluice.Lease, limit int) ([]string, error) {
+	defer q.c.time("queue upcoming")()
+	return q.Batches.Upcoming(ctx, l, limit)
+}
+
+func (q timedQueue) phases(a queue.Applied) {
 	for phase, ms := range a.Phases {
 		q.c.mu.Lock()
 		q.c.spent["  of apply: "+phase] += time.Duration(ms) * time.Millisecond
 		q.c.calls["  of apply: "+phase]++
 		q.c.mu.Unlock()
 	}
-	return q.Batches.Succeed(ctx, l, a)
 }
 
 type timedSessions struct {
@@ -103,9 +118,9 @@ func (s timedSession) ReadControl(ctx context.Context, id sluice.StreamID, batch
 	return s.Session.ReadControl(ctx, id, batch)
 }
 
-func (s timedSession) DescribeFile(ctx context.Context, path string) (lake.File, error) {
-	defer s.c.time("describe file")()
-	return s.Session.DescribeFile(ctx, path)
+func (s timedSession) DescribeFiles(ctx context.Context, paths []string) (map[string]lake.File, error) {
+	defer s.c.time("describe files")()
+	return s.Session.DescribeFiles(ctx, paths)
 }
 
 func (s timedSession) DescribeTarget(ctx context.Context, t lake.Table) (lake.Target, error) {

@@ -31,7 +31,10 @@ type loadMetrics struct {
 	fenceLost      prometheus.Counter
 	sessions       prometheus.Gauge
 	sessionSeconds prometheus.Histogram
-	columns        *prometheus.CounterVec
+	added          prometheus.Counter
+	widened        prometheus.Counter
+	leftOut        prometheus.Counter
+	deduplicated   prometheus.Counter
 
 	mu    sync.Mutex
 	begun map[sluice.BatchID]*begun
@@ -73,11 +76,14 @@ func newLoadMetrics(r prometheus.Registerer) *loadMetrics {
 		fenceLost:      counter("loader_fence_lost_total", "Writes that another writer of the stream had overtaken."),
 		sessions:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_loader_sessions", Help: "Open sessions to warehouses."}),
 		sessionSeconds: histogram("loader_session_create_seconds", "Time to open a session."),
-		columns:        counters("loader_columns_total", "Columns of targets that batches have added or widened.", "change"),
+		added:          counter("loader_columns_added_total", "Columns that batches have added to their targets."),
+		widened:        counter("loader_columns_widened_total", "Columns of targets that batches have given a wider type."),
+		leftOut:        counter("loader_columns_left_out_total", "Columns and fields of batches that the schema policy has left out."),
+		deduplicated:   counter("loader_rows_deduplicated_total", "Rows that a newer row of the same key and batch took the place of."),
 		begun:          map[sluice.BatchID]*begun{},
 	}
 	r.MustRegister(m.claimSeconds, m.claimed, m.leaseLost, m.renewFailures, m.batchSeconds, m.phaseSeconds, m.overhead, m.rows, m.attempts,
-		m.unknown, m.recovered, m.fenceLost, m.sessions, m.sessionSeconds, m.columns)
+		m.unknown, m.recovered, m.fenceLost, m.sessions, m.sessionSeconds, m.added, m.widened, m.leftOut, m.deduplicated)
 	return m
 }
 
@@ -139,9 +145,24 @@ func (q meteredQueue) Start(ctx context.Context, l sluice.Lease, id sluice.Batch
 
 func (q meteredQueue) Succeed(ctx context.Context, l sluice.Lease, a queue.Applied) error {
 	err := q.Batches.Succeed(ctx, l, a)
-	if err != nil {
-		return err
+	if err == nil {
+		q.succeeded(a)
 	}
+	return err
+}
+
+func (q meteredQueue) Advance(ctx context.Context, l sluice.Lease, a queue.Applied) (*queue.Work, error) {
+	next, err := q.Batches.Advance(ctx, l, a)
+	if err == nil {
+		q.succeeded(a)
+	}
+	if next != nil {
+		q.m.start(next.Batch.BatchID)
+	}
+	return next, err
+}
+
+func (q meteredQueue) succeeded(a queue.Applied) {
 	if b, ok := q.m.end(a.BatchID); ok {
 		took := time.Since(b.at)
 		q.m.batchSeconds.WithLabelValues(string(a.Op), "succeeded").Observe(took.Seconds())
@@ -154,7 +175,8 @@ func (q meteredQueue) Succeed(ctx context.Context, l sluice.Lease, a queue.Appli
 		q.m.recovered.Inc()
 	}
 	q.m.rows.WithLabelValues(string(a.Op)).Add(float64(a.RowsWritten))
-	return nil
+	q.m.deduplicated.Add(float64(a.Deduplicated))
+	q.m.leftOut.Add(float64(a.LeftOut))
 }
 
 func (q meteredQueue) failed(f queue.Failure, class string, state sluice.LoadState) {
@@ -221,9 +243,9 @@ func (s *meteredSession) Close() error {
 	return s.Session.Close()
 }
 
-func (s *meteredSession) DescribeFile(ctx context.Context, path string) (lake.File, error) {
+func (s *meteredSession) DescribeFiles(ctx context.Context, paths []string) (map[string]lake.File, error) {
 	defer s.add(time.Now())
-	return s.Session.DescribeFile(ctx, path)
+	return s.Session.DescribeFiles(ctx, paths)
 }
 
 func (s *meteredSession) DescribeTarget(ctx context.Context, t lake.Table) (lake.Target, error) {
@@ -246,8 +268,8 @@ func (s *meteredSession) Apply(ctx context.Context, w lake.Write) (lake.Applied,
 	var f *lake.Failure
 	switch {
 	case err == nil:
-		s.m.columns.WithLabelValues("added").Add(float64(len(w.Change.Add)))
-		s.m.columns.WithLabelValues("widened").Add(float64(len(w.Change.Widen)))
+		s.m.added.Add(float64(len(w.Change.Add)))
+		s.m.widened.Add(float64(len(w.Change.Widen)))
 	case errors.As(err, &f) && f.Class == lake.NotOurs:
 		s.m.fenceLost.Inc()
 	}

@@ -21,6 +21,8 @@ type Change struct {
 	Keys    []string     // merge, or a de-duplicated create or replace: key columns, target spelling
 	// NullsMatch makes NULL equal NULL in keys.
 	NullsMatch bool
+	// RefuseNulls makes a merge fail at a row with a NULL key (SLUICE-LOAD-NULL-KEY), instead of a look at the keys before.
+	RefuseNulls bool
 	// DedupeOrder are file columns; the newest row of a key is the greatest by them, NULL lowest, ties by position.
 	DedupeOrder []string
 	// OnlyChanged leaves rows alone whose compared columns are all equal.
@@ -268,9 +270,19 @@ func (c Change) merge() Statement {
 		}
 		q += " WHEN MATCHED" + when + " THEN UPDATE SET " + strings.Join(set, ", ")
 	}
+	if c.RefuseNulls { // NULL equals nothing, so such a row is never matched
+		keys := make([]string, len(c.Keys))
+		for i, k := range c.Keys {
+			keys[i] = "s." + Ident(k) + " IS NULL"
+		}
+		q += fmt.Sprintf(" WHEN NOT MATCHED AND (%s) THEN ERROR %s", strings.Join(keys, " OR "), Literal(nullKey))
+	}
 	q += fmt.Sprintf(" WHEN NOT MATCHED THEN INSERT (%s) VALUES (%s)", identList(c.targets()), strings.Join(values, ", "))
 	return Statement{SQL: q, Data: true, WantRows: -1}
 }
+
+// nullKey is the engine's error at a NULL key, as this package words it and knows it again.
+const nullKey = "sluice: a row has NULL in a key column"
 
 // differ compares a column of table and source so that no difference is missed: some values are equal to the engine and
 // yet not the same, 30 days and one month, or 0.0 and -0.0; and it refuses to compare variants (docs/adr/0060).

@@ -15,6 +15,9 @@ type File struct {
 	Columns   Columns
 	Rows      int64
 	SizeBytes int64
+	// Tag stands for the file's content: a hash of its footer, with the sizes, places and statistics of all its parts. A
+	// copy of a file has the same one, another file under the same path has another.
+	Tag string
 }
 
 // Target is what the lake says about a table.
@@ -24,30 +27,6 @@ type Target struct {
 	TableID      int64
 	Columns      Columns
 	Layout       []string // columns by which the table's files are partitioned or sorted; they keep their type
-}
-
-// Looking at a file touches no lake: it needs no transaction, and leaves none behind.
-
-// DescribeFile reads the footer of a Parquet file.
-func (s *Session) DescribeFile(ctx context.Context, path string) (File, error) {
-	var f File
-	doing := "describe file " + path
-	var err error
-	if f.Columns, err = s.describe(ctx, "SELECT * FROM "+readParquet(path, false)); err != nil {
-		return f, s.fail(err, PhaseDescribe, doing)
-	}
-	odd := false
-	err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT sum(num_rows)::BIGINT, sum(file_size_bytes)::BIGINT, "+
-		"(SELECT coalesce(bool_or(%[2]s), false) OR count(*) > count(DISTINCT lower(name)) FROM parquet_schema(%[1]s)) "+
-		"FROM parquet_file_metadata(%[1]s)", PathLiteral(path), misread)).
-		Scan(&f.Rows, &f.SizeBytes, &odd)
-	if err == nil && odd {
-		err = s.correct(ctx, path, f.Columns)
-	}
-	if err != nil {
-		return f, s.fail(err, PhaseDescribe, doing)
-	}
-	return f, nil
 }
 
 // DescribeTarget looks at a table. The answer is kept with the session until an error or Forget: nobody else changes a

@@ -113,6 +113,12 @@ var rules = []rule{
 	{text: []string{"Transaction conflict"}, class: Conflict, code: "SLUICE-LAKE-CONFLICT", hint: "it is redone by itself"},
 	{text: []string{"Exceeded the maximum retry count"}, class: Conflict, code: "SLUICE-LAKE-CONFLICT", hint: "it is redone by itself"},
 
+	// the batch's rows
+	{
+		text: []string{nullKey}, class: Permanent, code: "SLUICE-LOAD-NULL-KEY", what: "a row has NULL in a key column",
+		hint: "mend the extract, or let NULL equal NULL with null_keys = match",
+	},
+
 	// the batch's file
 	{
 		text: []string{"No files found that match"}, class: SecondLook, code: "SLUICE-LOAD-FILE-GONE",

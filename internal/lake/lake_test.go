@@ -139,3 +139,75 @@ func TestAbortedTransactionTakesNoInsert(t *testing.T) {
 		t.Fatalf("%d rows of an aborted transaction are there, %v", n, err)
 	}
 }
+
+// TestFilesAreDescribedTogether looks at several files at once, among them one that differs in its types and one with a
+// name that the engine could take for a pattern.
+func TestFilesAreDescribedTogether(t *testing.T) {
+	t.Parallel()
+	h := house.New(t, house.Options{})
+	h.Org("acme")
+	s := open(t, h, "acme")
+	first := h.File("acme", "one", "SELECT i AS id, {'a': i} AS s FROM range(3) r(i)")
+	same := h.File("acme", "two*[x]?", "SELECT i AS id, {'a': i} AS s FROM range(5) r(i)")
+	other := h.File("acme", "three", "SELECT i::VARCHAR AS id, {'A': i} AS s FROM range(7) r(i)")
+	for range 2 { // the second time from what the session remembers of schemas
+		files, err := s.DescribeFiles(t.Context(), []string{first, same, other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(files[first].Rows, files[first].Columns, files[same].Rows, files[same].Columns, files[other].Rows, files[other].Columns)
+		if want := "3 [{id BIGINT} {s STRUCT(\"a\" BIGINT)}] 5 [{id BIGINT} {s STRUCT(\"a\" BIGINT)}] 7 [{id VARCHAR} {s STRUCT(\"A\" BIGINT)}]"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	copied := h.File("acme", "copy", "SELECT i AS id, {'a': i} AS s FROM range(3) r(i)")
+	changed := h.File("acme", "changed", "SELECT i + 1 AS id, {'a': i} AS s FROM range(3) r(i)")
+	files, err := s.DescribeFiles(t.Context(), []string{first, copied, changed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files[first].Tag != files[copied].Tag || files[first].Tag == files[changed].Tag || !lake.IsTag(files[first].Tag) {
+		t.Errorf("tags of a file, its copy and another: %s %s %s", files[first].Tag, files[copied].Tag, files[changed].Tag)
+	}
+	if _, err := s.DescribeFiles(t.Context(), []string{first, first + ".gone"}); lake.AsFailure(err, lake.PhaseDescribe, "").Err.Code != "SLUICE-LOAD-FILE-GONE" {
+		t.Errorf("one of them missing: %v", err)
+	}
+}
+
+// TestMergeRefusesNullKeys is what takes the place of a look at the keys before a merge.
+func TestMergeRefusesNullKeys(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]house.Options{"duckdb": {}, "postgres": {Postgres: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := house.New(t, opts)
+			h.Org("acme")
+			s := open(t, h, "acme")
+			if err := s.EnsureControl(t.Context(), stream); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.CreateSchema(t.Context(), target.Schema); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Apply(t.Context(), write(sluice.OpCreate, 0, h.File("acme", "0", "SELECT i AS id, 'a' AS v FROM range(10) r(i)"))); err != nil {
+				t.Fatal(err)
+			}
+			bad := write(sluice.OpMerge, 1, h.File("acme", "1", "SELECT CASE WHEN i < 12 THEN i END AS id, 'b' AS v FROM range(5, 13) r(i)"))
+			bad.Change.Keys, bad.Change.RefuseNulls = []string{"id"}, true
+			_, err := s.Apply(t.Context(), bad)
+			if f := lake.AsFailure(err, lake.PhaseData, ""); err == nil || f.Err.Code != "SLUICE-LOAD-NULL-KEY" || f.Class != lake.Permanent || f.Outcome != sluice.NotDone {
+				t.Fatalf("a NULL key: %v", err)
+			}
+			s = open(t, h, "acme")
+			good := write(sluice.OpMerge, 1, h.File("acme", "2", "SELECT i % 12 AS id, 'c' AS v FROM range(5, 20) r(i)"))
+			good.Change.Keys, good.Change.RefuseNulls = []string{"id"}, true
+			applied, err := s.Apply(t.Context(), good)
+			if err != nil || applied.RowsWritten != 12 { // 15 rows, three of them replaced by newer ones
+				t.Fatalf("rows written: %d, %v", applied.RowsWritten, err)
+			}
+			if got := h.Rows("acme", "SELECT count(*), count(DISTINCT id), count(*) FILTER (v = 'c') FROM "+target.SQL())[0]; got != "12|12|12" {
+				t.Fatalf("rows: %s", got)
+			}
+		})
+	}
+}

@@ -53,6 +53,7 @@ type Session struct {
 	conn    *pgx.Conn
 	broken  bool
 	known   map[Table]Target
+	schemas map[string]Columns // of files, by a hash of their schema
 	info    info
 }
 
@@ -94,7 +95,7 @@ func (d *Dialer) Open(ctx context.Context, org sluice.Org) (*Session, error) {
 	if err != nil {
 		return nil, AsFailure(err, PhaseConnect, doing)
 	}
-	s := &Session{Org: org, Opened: time.Now(), Expires: cred.Expires, conn: conn, known: map[Table]Target{}}
+	s := &Session{Org: org, Opened: time.Now(), Expires: cred.Expires, conn: conn, known: map[Table]Target{}, schemas: map[string]Columns{}}
 	if _, err := conn.Exec(ctx, "SET TimeZone = 'UTC'"); err != nil {
 		_ = s.Close()
 		return nil, AsFailure(err, PhaseConnect, doing)

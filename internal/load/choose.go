@@ -17,6 +17,8 @@ type Facts struct {
 	File    lake.File   // zero for a step without a file
 	Target  lake.Target // as described
 	Options sluice.Options
+	// LookAtKeys asks for a look at the keys where a merge would find out about them by itself.
+	LookAtKeys bool
 }
 
 // Merged gives the options of a run: what the run sets overrides the stream.
@@ -146,15 +148,27 @@ func findColumns(f Facts, what string, names []string) ([]string, *lake.Failure)
 
 // AskKeys says what has to be known about the file's keys before the change can be chosen; without Keys, nothing.
 func AskKeys(f Facts) (lake.KeyQuery, *lake.Failure) {
-	_, dedupe, fail := ChooseOp(f)
+	op, dedupe, fail := ChooseOp(f)
 	if fail != nil || !dedupe {
 		return lake.KeyQuery{}, fail
 	}
 	keys, fail := findColumns(f, "key", f.Options.PrimaryKeys)
-	if fail != nil || f.Run.SyncType != sluice.CDC {
-		return lake.KeyQuery{Keys: keys}, fail
+	switch {
+	case fail != nil:
+		return lake.KeyQuery{}, fail
+	case f.Run.SyncType == sluice.CDC:
+		return askChanges(f, keys)
+	case mergeFindsOut(f, op):
+		return lake.KeyQuery{}, nil
 	}
-	return askChanges(f, keys)
+	return lake.KeyQuery{Keys: keys}, nil
+}
+
+// mergeFindsOut reports whether a merge tells by itself what is to be known about keys: it fails at a NULL, and the number of
+// rows that it writes is the number of keys. That saves reading the file twice.
+func mergeFindsOut(f Facts, op sluice.Op) bool {
+	onlyChanged := f.Options.UpdateOnlyChanged != nil && *f.Options.UpdateOnlyChanged
+	return op == sluice.OpMerge && f.Run.SyncType != sluice.CDC && !onlyChanged && !f.LookAtKeys
 }
 
 // Choice is what is to be done with a batch.
@@ -162,6 +176,7 @@ type Choice struct {
 	Change       lake.Change
 	LeftOut      []string // columns that the policy leaves out
 	Deduplicated int64    // rows that a newer row of the same key replaces
+	MergeCounts  bool     // Deduplicated is not known before; it is what the merge does not write
 	Misfit       *Misfit  // set with a type conflict: where a value that does not fit may be found
 }
 
@@ -240,6 +255,11 @@ func (c *Choice) setKeys(f Facts, keys lake.KeyFacts) *lake.Failure {
 		return c.setChanges(f, keys)
 	}
 	c.Change.DedupeOrder, fail = findColumns(f, "dedupe_order", f.Options.DedupeOrder)
+	if mergeFindsOut(f, c.Change.Op) {
+		c.Change.RefuseNulls = !c.Change.NullsMatch
+		c.MergeCounts = len(c.Change.Assign) > len(c.Change.Keys) // one with nothing to update writes only new keys
+		return fail
+	}
 	c.Deduplicated = keys.DuplicateRows
 	c.Change.WantRows = f.File.Rows - keys.DuplicateRows
 	return fail

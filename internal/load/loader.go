@@ -25,6 +25,10 @@ type Batches interface {
 	Next(ctx context.Context, l sluice.Lease) (queue.Work, error)
 	Start(ctx context.Context, l sluice.Lease, id sluice.BatchID) (attempt int, err error)
 	Succeed(ctx context.Context, l sluice.Lease, a queue.Applied) error
+	// Advance is Succeed, and Start of the next batch if that may be begun at once; nil if not.
+	Advance(ctx context.Context, l sluice.Lease, a queue.Applied) (*queue.Work, error)
+	// Upcoming gives the files of batches that follow.
+	Upcoming(ctx context.Context, l sluice.Lease, limit int) ([]string, error)
 	Defer(ctx context.Context, l sluice.Lease, f queue.Failure) error
 	Retry(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
 	Quarantine(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error)
@@ -49,7 +53,8 @@ type Streams interface {
 type Session interface {
 	EnsureControl(ctx context.Context, id sluice.StreamID) error
 	ReadControl(ctx context.Context, id sluice.StreamID, batch sluice.BatchID) (lake.Control, error)
-	DescribeFile(ctx context.Context, path string) (lake.File, error)
+	// DescribeFiles looks at several files at once. A failure of more than one that is not the session's own breaks nothing.
+	DescribeFiles(ctx context.Context, paths []string) (map[string]lake.File, error)
 	DescribeTarget(ctx context.Context, t lake.Table) (lake.Target, error)
 	DescribeKeys(ctx context.Context, path string, ask lake.KeyQuery) (lake.KeyFacts, error)
 	FirstMisfit(ctx context.Context, path, column string, to lake.Type) (string, bool, error)

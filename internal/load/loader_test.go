@@ -157,6 +157,22 @@ func (d *desk) Succeed(context.Context, sluice.Lease, queue.Applied) error {
 	return nil
 }
 
+func (d *desk) Advance(_ context.Context, _ sluice.Lease, _ queue.Applied) (*queue.Work, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.batches = d.batches[1:]
+	d.note("succeeded")
+	if len(d.batches) == 0 {
+		return nil, nil
+	}
+	d.note("started")
+	next := d.batches[0]
+	next.Attempt = 1
+	return &queue.Work{Batch: next, Run: sluice.Run{RunID: "r", Seq: 1, SyncType: sluice.Append}}, nil
+}
+
+func (d *desk) Upcoming(context.Context, sluice.Lease, int) ([]string, error) { return nil, nil }
+
 func (d *desk) Defer(_ context.Context, _ sluice.Lease, f queue.Failure) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -111,12 +111,28 @@ func (q rigQueue) Start(_ context.Context, l sluice.Lease, id sluice.BatchID) (i
 func (q rigQueue) Succeed(_ context.Context, l sluice.Lease, a queue.Applied) error {
 	return only(q.p, "succeed", func() error {
 		err := q.q.Succeed(background, l, a)
-		marked := slices.ContainsFunc(q.p.rig.fake.Markers(l.StreamID), func(m lake.Marker) bool { return m.BatchID == a.BatchID })
-		if err == nil && !marked {
-			q.p.rig.failed("batch %s is recorded as applied and has no marker: the state DB is ahead of the lake", a.BatchID)
-		}
+		q.recorded(l, a, err)
 		return err
 	})
+}
+
+func (q rigQueue) Advance(_ context.Context, l sluice.Lease, a queue.Applied) (*queue.Work, error) {
+	return do(q.p, "advance", func() (*queue.Work, error) {
+		next, err := q.q.Advance(background, l, a)
+		q.recorded(l, a, err)
+		return next, err
+	})
+}
+
+func (q rigQueue) recorded(l sluice.Lease, a queue.Applied, err error) {
+	marked := slices.ContainsFunc(q.p.rig.fake.Markers(l.StreamID), func(m lake.Marker) bool { return m.BatchID == a.BatchID })
+	if err == nil && !marked {
+		q.p.rig.failed("batch %s is recorded as applied and has no marker: the state DB is ahead of the lake", a.BatchID)
+	}
+}
+
+func (q rigQueue) Upcoming(_ context.Context, l sluice.Lease, limit int) ([]string, error) {
+	return do(q.p, "upcoming", func() ([]string, error) { return q.q.Upcoming(background, l, limit) })
 }
 
 func (q rigQueue) Defer(_ context.Context, l sluice.Lease, f queue.Failure) error {

@@ -3,7 +3,6 @@ package load
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"sluice/internal/lake"
@@ -120,8 +119,8 @@ type (
 	}
 	// Repaired: the table is as it was before the batch.
 	Repaired struct{ Control lake.Control }
-	// Recorded: the state DB has the outcome.
-	Recorded struct{}
+	// Recorded: the state DB has the outcome. Next is the batch that was begun in the same breath, its attempt counted.
+	Recorded struct{ Next *queue.Work }
 	// Failed: an action of the lake or the warehouse came to nothing.
 	Failed struct{ Failure *lake.Failure }
 )
@@ -194,8 +193,12 @@ type (
 		Table  lake.Table
 		Marker lake.Marker
 	}
-	// RecordSuccess stores that the batch is applied.
-	RecordSuccess struct{ Applied queue.Applied }
+	// RecordSuccess stores that the batch is applied. With GoOn the next batch may be begun in the same breath: where the
+	// fence stands is known.
+	RecordSuccess struct {
+		Applied queue.Applied
+		GoOn    bool
+	}
 	// RecordRetry stores a failure after which the batch is tried again.
 	RecordRetry struct{ Failure queue.Failure }
 	// RecordDefer stores that a batch could not be begun, for a cause outside of it.
@@ -276,7 +279,7 @@ func Step(s State, e Event) (State, Action) {
 	case Applied:
 		// The fence is where our own COMMIT put it, as long as this session sees no error.
 		s.control, s.current = lake.Control{Fence: lake.Fence{Seq: e.Applied.FenceSeq, RunSeq: s.write.RunSeq, BatchIndex: s.write.BatchIndex}}, !s.chunk.is
-		return s, RecordSuccess{s.success(sluice.OriginApplied, "", e.Applied)}
+		return s, RecordSuccess{Applied: s.success(sluice.OriginApplied, "", e.Applied), GoOn: !s.chunk.is}
 	case Resolved:
 		return s.resolved(e)
 	case Verified:
@@ -285,8 +288,13 @@ func Step(s State, e Event) (State, Action) {
 		s.control = e.Control
 		return s, s.describe()
 	case Recorded:
-		if s.failed != nil {
+		switch {
+		case s.failed != nil:
 			return s, Stop{Why: s.failed}
+		case e.Next != nil:
+			s = s.take(*e.Next)
+			s.begun, s.read, s.attempt = true, true, e.Next.Batch.Attempt
+			return s.started()
 		}
 		return s, FetchNext{}
 	case Failed:
@@ -295,11 +303,17 @@ func Step(s State, e Event) (State, Action) {
 	return s, Stop{Why: fmt.Errorf("work on stream %s: unknown event %T", s.stream.StreamID, e)}
 }
 
-func (s State) next(w queue.Work) (State, Action) {
+// take makes a batch the one that is worked on.
+func (s State) take(w queue.Work) State {
 	s.work, s.begun, s.attempt = w, w.PrevExecuting, w.Batch.Attempt
 	s.facts = Facts{Stream: s.stream, Run: w.Run, Batch: w.Batch, Options: Merged(s.stream.Options, w.Run.Options)}
 	s.choice, s.write, s.redo, s.reread, s.failed = Choice{}, lake.Write{}, 0, false, nil
 	s.read, s.chunk = false, chunkOf(w.Run, w.Spec)
+	return s
+}
+
+func (s State) next(w queue.Work) (State, Action) {
+	s = s.take(w)
 	if !s.opened || s.chunk.is { // a chunk may take as long as a credential lives: it begins with a new one
 		return s, Open{}
 	}
@@ -313,6 +327,7 @@ func (s State) inSession() (State, Action) {
 	if s.current && !s.begun && !s.chunk.is && after(s.work.Batch, s.control.Fence) {
 		// Nothing moved the fence since our last COMMIT, or the next compare-and-set fails; and a batch after the fence's
 		// pair can have no marker.
+		s.read = true
 		return s, Start{s.work.Batch.BatchID}
 	}
 	return s, s.readControl()
@@ -381,7 +396,7 @@ func (s State) verified(missing []string, snapshot int64) (State, Action) {
 	}
 	a := s.success(sluice.OriginRecovered, reason, lake.Applied{FenceSeq: m.Seq, RowsWritten: m.Rows, Snapshot: snapshot})
 	a.Op = m.Op
-	return s, RecordSuccess{a}
+	return s, RecordSuccess{Applied: a}
 }
 
 func (s State) target() lake.Table {
@@ -514,6 +529,10 @@ func (s State) fail(f *lake.Failure) (State, Action) {
 		}
 		return s.retry(f, backoff(s.limits.RetryBase, s.limits.RetryCap, s.rest(f)))
 	case lake.Permanent:
+		if f.Err.Code == "SLUICE-LOAD-NULL-KEY" && f.Phase == lake.PhaseData && !s.facts.LookAtKeys {
+			s.facts.LookAtKeys = true // the merge came to a row without a key: the look says how many there are
+			return s, Open{}
+		}
 	}
 	return s.quarantine(f)
 }
@@ -564,29 +583,4 @@ func (s State) failure(f *lake.Failure, wait time.Duration, counted bool) queue.
 	return queue.Failure{
 		BatchID: s.work.Batch.BatchID, Code: f.Err.Code, Text: f.Err.What, Hint: f.Err.Hint, Wait: wait, Counted: counted,
 	}
-}
-
-func (s State) success(origin sluice.Origin, reason string, a lake.Applied) queue.Applied {
-	note := ""
-	if out := s.choice.LeftOut; len(out) > 0 {
-		note = fmt.Sprintf("%d columns or fields are left out by the schema policy: %s", len(out), strings.Join(out, ", "))
-	}
-	return queue.Applied{
-		Target: s.swapped(a.Snapshot), Note: note, BatchID: s.work.Batch.BatchID, Op: s.choice.Change.Op, RowsRead: s.facts.File.Rows, RowsWritten: a.RowsWritten,
-		FenceSeq: a.FenceSeq, LakeSnapshot: a.Snapshot, Origin: origin, Reason: reason, Phases: a.Phases,
-	}
-}
-
-func orCode(c, def sluice.Code) sluice.Code {
-	if c == "" {
-		return def
-	}
-	return c
-}
-
-func orText(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }

@@ -147,21 +147,7 @@ func (m *machine) line(line string) string {
 	case "claimed":
 		e = Claimed{Warm: a["warm"] == "true"}
 	case "next":
-		m.run = sluice.Run{RunID: "r1", Seq: a.num("run", 1), SyncType: sluice.SyncType(a["sync"]), IsFirstEver: a["first_ever"] == "true"}
-		m.batch = sluice.Batch{
-			BatchID: sluice.BatchID("b" + a["index"]), RunID: "r1", RunSeq: m.run.Seq, BatchIndex: a.num("index", 0), Path: "/x/" + a["index"] + ".parquet",
-			IsResume: a["resume"] == "true", Attempt: int(a.num("attempt", 0)), Deferrals: int(a.num("deferrals", 0)),
-			ErrorCode: sluice.Code(a["error"]), LoadState: sluice.Queued,
-		}
-		if a["path"] == "none" {
-			m.batch.Path = ""
-		}
-		if n := a.num("rows", -1); n >= 0 {
-			m.batch.RowCount = &n
-		}
-		e = Next{
-			Work: queue.Work{Batch: m.batch, Run: m.run, PrevExecuting: a["state"] == "executing"}, Cold: a["cold"] == "true",
-		}
+		e = Next{Work: m.next(a), Cold: a["cold"] == "true"}
 	case "idle":
 		e = Idle{Offer: a["offer"] == "true"}
 	case "lost":
@@ -203,6 +189,11 @@ func (m *machine) line(line string) string {
 		e = Repaired{m.control(a)}
 	case "recorded":
 		e = Recorded{}
+		if _, ok := a["index"]; ok { // the next batch, begun in the same breath
+			w := m.next(a)
+			w.Batch.Attempt = int(a.num("attempt", 1))
+			e = Recorded{Next: &w}
+		}
 	case "failed":
 		f := lake.Fail(lake.Phase(a["phase"]), lake.Class(a["class"]), sluice.E(sluice.Code(a["code"]), "", "it broke", "mend it", nil))
 		if o := a["outcome"]; o != "" {
@@ -215,6 +206,22 @@ func (m *machine) line(line string) string {
 	var action Action
 	m.state, action = Step(m.state, e)
 	return describeAction(action)
+}
+
+func (m *machine) next(a args) queue.Work {
+	m.run = sluice.Run{RunID: "r1", Seq: a.num("run", 1), SyncType: sluice.SyncType(a["sync"]), IsFirstEver: a["first_ever"] == "true"}
+	m.batch = sluice.Batch{
+		BatchID: sluice.BatchID("b" + a["index"]), RunID: "r1", RunSeq: m.run.Seq, BatchIndex: a.num("index", 0), Path: "/x/" + a["index"] + ".parquet",
+		IsResume: a["resume"] == "true", Attempt: int(a.num("attempt", 0)), Deferrals: int(a.num("deferrals", 0)),
+		ErrorCode: sluice.Code(a["error"]), LoadState: sluice.Queued,
+	}
+	if a["path"] == "none" {
+		m.batch.Path = ""
+	}
+	if n := a.num("rows", -1); n >= 0 {
+		m.batch.RowCount = &n
+	}
+	return queue.Work{Batch: m.batch, Run: m.run, PrevExecuting: a["state"] == "executing"}
 }
 
 func (m *machine) control(a args) lake.Control {
@@ -257,7 +264,17 @@ func describeAction(a Action) string {
 	case Repair:
 		return fmt.Sprintf("repair table=%s seq=%d", a.Table, a.Marker.Seq)
 	case RecordSuccess:
-		return strings.TrimSpace(fmt.Sprintf("record succeeded op=%s rows=%d origin=%s %s", a.Applied.Op, a.Applied.RowsWritten, a.Applied.Origin, a.Applied.Reason))
+		out := fmt.Sprintf("record succeeded op=%s rows=%d origin=%s", a.Applied.Op, a.Applied.RowsWritten, a.Applied.Origin)
+		if a.Applied.Reason != "" {
+			out += " " + a.Applied.Reason
+		}
+		if a.Applied.Deduplicated > 0 {
+			out += fmt.Sprintf(" deduplicated=%d", a.Applied.Deduplicated)
+		}
+		if a.GoOn {
+			out += " and go on"
+		}
+		return out
 	case RecordRetry:
 		return fmt.Sprintf("record retry code=%s wait=%s counted=%v", a.Failure.Code, a.Failure.Wait, a.Failure.Counted)
 	case RecordDefer:

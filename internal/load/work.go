@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice/internal/lake"
@@ -35,7 +36,8 @@ type worker struct {
 	opened  time.Time // of the session
 	stream  sluice.Stream
 	batch   sluice.Batch
-	begun   time.Time // of the batch
+	begun   time.Time            // of the batch
+	looked  map[string]lake.File // files of batches to come, as they were a moment ago
 	turn    time.Time
 	applied int
 }
@@ -125,7 +127,7 @@ func (w *worker) do(ctx context.Context, a Action) Event {
 		control, err := w.session.Repair(ctx, w.lease.StreamID, a.Table, a.Marker)
 		return orFailed(err, lake.PhaseResolve, Repaired{control})
 	case RecordSuccess:
-		return w.recordSuccess(ctx, a.Applied)
+		return w.recordSuccess(ctx, a)
 	case RecordRetry:
 		a.Failure.Wait = w.loader.clock.Spread(a.Failure.Wait)
 		return w.recordFailure(ctx, "batch came to nothing; it is tried again", a.Failure, w.loader.deps.Queue.Retry)
@@ -246,12 +248,49 @@ func (w *worker) describe(ctx context.Context, a Describe) Event {
 	var d Described
 	var err error
 	if a.Path != "" {
-		if d.File, err = w.session.DescribeFile(ctx, a.Path); err != nil {
+		if d.File, err = w.lookAt(ctx, a.Path); err != nil {
 			return Failed{lake.AsFailure(err, lake.PhaseDescribe, "describe the file")}
 		}
 	}
 	d.Target, err = w.session.DescribeTarget(ctx, a.Target)
 	return orFailed(err, lake.PhaseDescribe, d)
+}
+
+// lookAhead is how many files are looked at together.
+const lookAhead = 8
+
+// lookAt describes a batch's file. With a backlog it looks at the files of the batches that follow as well, in one statement.
+// A batch that was tried before, or whose loader died, is looked at alone: whatever is wrong is then its own.
+func (w *worker) lookAt(ctx context.Context, path string) (lake.File, error) {
+	alone := w.batch.Attempt > 1 || w.batch.ErrorCode != ""
+	if f, ok := w.looked[path]; ok && !alone {
+		delete(w.looked, path)
+		return f, nil
+	}
+	w.looked = nil
+	paths := []string{path}
+	if w.applied > 0 && !alone {
+		next, err := w.loader.deps.Queue.Upcoming(ctx, w.lease, lookAhead)
+		if err != nil {
+			w.log.Debug("no look ahead", "err", err)
+		}
+		for _, p := range next {
+			if !slices.Contains(paths, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	files, err := w.session.DescribeFiles(ctx, paths)
+	if err != nil && len(paths) > 1 { // one of them, maybe not this one
+		files, err = w.session.DescribeFiles(ctx, paths[:1])
+	}
+	if err != nil {
+		return lake.File{}, err
+	}
+	f := files[path]
+	delete(files, path)
+	w.looked = files
+	return f, nil
 }
 
 func (w *worker) apply(ctx context.Context, a Apply) Event {
@@ -294,17 +333,41 @@ func (w *worker) resolve(ctx context.Context, a Resolve) Event {
 	}
 }
 
-func (w *worker) recordSuccess(ctx context.Context, a queue.Applied) Event {
+func (w *worker) recordSuccess(ctx context.Context, a RecordSuccess) Event {
+	goOn := a.GoOn && w.mayGoOn(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := w.loader.deps.Queue.Succeed(ctx, w.lease, a); err != nil {
+	var next *queue.Work
+	var err error
+	if goOn {
+		next, err = w.loader.deps.Queue.Advance(ctx, w.lease, a.Applied)
+	} else {
+		err = w.loader.deps.Queue.Succeed(ctx, w.lease, a.Applied)
+	}
+	if err != nil {
 		return Lost{err} // the lake has it: the next owner finds the marker
 	}
+	now := w.loader.clock.Now()
 	w.applied++
-	w.log.Info("batch applied", "run_id", w.batch.RunID, "batch_id", a.BatchID, "batch_index", w.batch.BatchIndex, "op", a.Op,
-		"rows", a.RowsWritten, "origin", a.Origin, "reason", a.Reason, "duration_ms", w.loader.clock.Now().Sub(w.begun).Milliseconds())
+	w.log.Info("batch applied", "run_id", w.batch.RunID, "batch_id", a.Applied.BatchID, "batch_index", w.batch.BatchIndex, "op", a.Applied.Op,
+		"rows", a.Applied.RowsWritten, "origin", a.Applied.Origin, "reason", a.Applied.Reason, "duration_ms", now.Sub(w.begun).Milliseconds())
 	w.loader.count(1, 0)
-	return Recorded{}
+	if next != nil {
+		w.batch, w.begun = next.Batch, now
+	}
+	return Recorded{next}
+}
+
+// mayGoOn reports whether the next batch may be begun without looking around first: at the end of a turn, of the session, of
+// the loader or near that of the lease, it may not.
+func (w *worker) mayGoOn(ctx context.Context) bool {
+	l := w.loader
+	now := l.clock.Now()
+	l.mu.Lock()
+	draining, renewed := l.draining, w.hold.renewed
+	l.mu.Unlock()
+	return !draining && ctx.Err() == nil && w.applied+1 < turnBatches && now.Sub(w.turn) < turnTime && now.Sub(renewed) < l.cfg.LeaseTTL/2 &&
+		!l.stale(warm{session: w.session, opened: w.opened}, now)
 }
 
 func (w *worker) recordFailure(ctx context.Context, msg string, f queue.Failure,

@@ -51,6 +51,19 @@ WHERE batch_id = :batch_id AND load_state IN ('queued', 'retry_wait')
               AND l.expires_at > {{now}} AND l.purpose = 'load' AND l.head_batch_id = batch.batch_id AND l.ready_at <= {{now}})
 RETURNING attempt;
 
+-- The head that was computed in this transaction, under the stream's lock.
+-- name: BatchStartHead
+UPDATE batch SET load_state = 'executing', attempt = attempt + 1, next_attempt_at = NULL, state_changed_at = {{now}}
+WHERE batch_id = :batch_id AND (load_state = 'queued' OR load_state = 'retry_wait' AND next_attempt_at <= {{now}}) AND {{use held}}
+  AND EXISTS (SELECT 1 FROM stream s JOIN org o ON o.org = s.org WHERE s.stream_id = batch.stream_id AND s.enabled AND NOT s.paused
+              AND s.deleted_at IS NULL AND s.bootstrapped_at IS NOT NULL AND {{use not_held}} AND o.state = 'ready' AND o.deleted_at IS NULL)
+RETURNING state_changed_at;
+
+-- name: BatchUpcoming
+SELECT b.path FROM batch b
+WHERE b.stream_id = :stream_id AND b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined') AND b.load_state = 'queued' AND b.path IS NOT NULL
+ORDER BY b.run_seq, b.batch_index LIMIT :limit;
+
 -- name: BatchSucceed
 UPDATE batch SET load_state = 'succeeded', load_reason = :reason, op = coalesce(CAST(:op AS text), op), state_changed_at = {{now}},
     error_code = NULL, error_text = NULL

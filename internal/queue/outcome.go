@@ -127,64 +127,72 @@ func transition(ctx context.Context, tx *statedb.Tx, query string, l sluice.Leas
 // Succeed records that an executing batch is in its table, and everything that follows from it: history, mirror of the
 // marker, the run's progress and end, the stream's lifecycle, the head. Repeating it is ErrLeaseLost and changes nothing.
 func (s *Store) Succeed(ctx context.Context, l sluice.Lease, a Applied) error {
-	if a.Origin == "" {
-		a.Origin = sluice.OriginApplied
-	}
 	return s.underLease(ctx, l, "record success of", a.BatchID, func(tx *statedb.Tx) error {
-		e, err := transition(ctx, tx, "BatchSucceed", l, a.BatchID, statedb.Args{"reason": statedb.Null(a.Reason), "op": statedb.Null(a.Op)})
-		if err != nil {
-			return err
-		}
-		var rows any
-		if a.Origin == sluice.OriginApplied {
-			rows = a.RowsWritten
-		}
-		var note *stepError
-		if a.Note != "" {
-			note = &stepError{Text: cut(a.Note)}
-		}
-		err = s.record(ctx, tx, l, a.BatchID, step{
-			err: note, fenceSeq: a.FenceSeq, lakeSnapshot: a.LakeSnapshot, rowsRead: a.RowsRead, rowsWritten: a.RowsWritten, phases: a.Phases,
-		})
-		if err != nil {
-			return err
-		}
-		err = exec(ctx, tx, "MarkerInsert", statedb.Args{
-			"batch_id": a.BatchID, "rows": rows, "fence_seq": a.FenceSeq, "lake_snapshot": a.LakeSnapshot, "origin": a.Origin,
-		})
-		if err != nil {
-			return err
-		}
-		err = exec(ctx, tx, "LeaseApplied", statedb.Args{"stream_id": l.StreamID, "run_id": e.runID, "index": e.index})
-		if err != nil {
-			return err
-		}
-		if err := stream.FenceSeen(ctx, tx, l.StreamID, a.FenceSeq); err != nil {
-			return err
-		}
-		r, err := mustRun(ctx, tx, l.StreamID, e.runID)
-		if err != nil {
-			return err
-		}
-		if !r.live() {
-			bytes := int64(0)
-			if e.bytes != nil {
-				bytes = *e.bytes
-			}
-			if err := stream.Progress(ctx, tx, l.StreamID, e.runID, a.RowsWritten, bytes); err != nil {
-				return err
-			}
-		}
-		if a.Target != nil {
-			if err := stream.TargetChanged(ctx, tx, l.StreamID, *a.Target); err != nil {
-				return err
-			}
-		}
-		if err := s.settle(ctx, tx, &r); err != nil {
+		if _, err := s.succeed(ctx, tx, l, a); err != nil {
 			return err
 		}
 		return s.recompute(ctx, tx, l.StreamID)
 	})
+}
+
+// succeed does all that Succeed says but the head.
+func (s *Store) succeed(ctx context.Context, tx *statedb.Tx, l sluice.Lease, a Applied) (ended, error) {
+	if a.Origin == "" {
+		a.Origin = sluice.OriginApplied
+	}
+	e, err := transition(ctx, tx, "BatchSucceed", l, a.BatchID, statedb.Args{"reason": statedb.Null(a.Reason), "op": statedb.Null(a.Op)})
+	if err != nil {
+		return e, err
+	}
+	var rows, snapshot any
+	if a.Origin == sluice.OriginApplied {
+		rows = a.RowsWritten
+	}
+	if a.LakeSnapshot > 0 {
+		snapshot = a.LakeSnapshot
+	}
+	var note *stepError
+	if a.Note != "" {
+		note = &stepError{Text: cut(a.Note)}
+	}
+	err = s.record(ctx, tx, l, a.BatchID, step{
+		err: note, fenceSeq: a.FenceSeq, lakeSnapshot: snapshot, rowsRead: a.RowsRead, rowsWritten: a.RowsWritten, phases: a.Phases,
+	})
+	if err != nil {
+		return e, err
+	}
+	err = exec(ctx, tx, "MarkerInsert", statedb.Args{
+		"batch_id": a.BatchID, "rows": rows, "fence_seq": a.FenceSeq, "lake_snapshot": snapshot, "origin": a.Origin,
+	})
+	if err != nil {
+		return e, err
+	}
+	err = exec(ctx, tx, "LeaseApplied", statedb.Args{"stream_id": l.StreamID, "run_id": e.runID, "index": e.index})
+	if err != nil {
+		return e, err
+	}
+	if err := stream.FenceSeen(ctx, tx, l.StreamID, a.FenceSeq); err != nil {
+		return e, err
+	}
+	r, err := mustRun(ctx, tx, l.StreamID, e.runID)
+	if err != nil {
+		return e, err
+	}
+	if !r.live() {
+		bytes := int64(0)
+		if e.bytes != nil {
+			bytes = *e.bytes
+		}
+		if err := stream.Progress(ctx, tx, l.StreamID, e.runID, a.RowsWritten, bytes); err != nil {
+			return e, err
+		}
+	}
+	if a.Target != nil {
+		if err := stream.TargetChanged(ctx, tx, l.StreamID, *a.Target); err != nil {
+			return e, err
+		}
+	}
+	return e, s.settle(ctx, tx, &r)
 }
 
 // Retry records a failure that may pass. The batch ends in retry_wait; in quarantined, if the failure is counted and was

@@ -121,8 +121,10 @@ type Applied struct {
 	Op           sluice.Op
 	RowsRead     int64
 	RowsWritten  int64
+	Deduplicated int64 // rows that a newer row of the same key took the place of
+	LeftOut      int   // columns and fields that the schema policy left out
 	FenceSeq     int64
-	LakeSnapshot int64
+	LakeSnapshot int64            // 0: not known
 	Origin       sluice.Origin    // empty: applied
 	Reason       string           // load_reason, for example already_applied
 	Target       *stream.Target   // of a swap: the lake table that has the rows from now on

@@ -35,6 +35,9 @@ const (
 	busyTimeout = 10 * time.Second // how long SQLite waits for another process's transaction
 	connectWait = 10 * time.Second
 	maxConns    = 16
+	// SQLite statements that a connection keeps prepared: more than all stores together have. Preparing took a quarter of a
+	// call's time.
+	statementsKept = 256
 )
 
 // DB is an open state DB. It is safe for use by many goroutines.
@@ -135,8 +138,8 @@ func (db *DB) openSQLite() error {
 // because with NORMAL a power cut could lose a batch whose producer was told that it is accepted.
 func (db *DB) sqliteDSN(more string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: db.dsn}).EscapedPath()}
-	u.RawQuery = fmt.Sprintf("_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=%d&%s",
-		busyTimeout.Milliseconds(), more)
+	u.RawQuery = fmt.Sprintf("_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=%d&_stmt_cache_size=%d&%s",
+		busyTimeout.Milliseconds(), statementsKept, more)
 	return u.String()
 }
 

@@ -205,18 +205,28 @@ func (s *FakeSession) ReadControl(ctx context.Context, id sluice.StreamID, batch
 
 // DescribeFile looks at a file.
 func (s *FakeSession) DescribeFile(ctx context.Context, path string) (lake.File, error) {
+	files, err := s.DescribeFiles(ctx, []string{path})
+	return files[path], err
+}
+
+// DescribeFiles looks at several files. One of several that is missing leaves the session as it was.
+func (s *FakeSession) DescribeFiles(ctx context.Context, paths []string) (map[string]lake.File, error) {
 	if err := s.begin(ctx, "describe file", lake.PhaseDescribe); err != nil {
-		return lake.File{}, err
+		return nil, err
 	}
 	s.lake.mu.Lock()
 	defer s.lake.mu.Unlock()
-	f, ok := s.lake.files[path]
-	if !ok {
-		s.broken = true
-		return lake.File{}, lake.Fail(lake.PhaseDescribe, lake.SecondLook,
-			sluice.E("SLUICE-LOAD-FILE-GONE", "describe file "+path, "the file does not exist", "put it back", nil))
+	out := map[string]lake.File{}
+	for _, path := range paths {
+		f, ok := s.lake.files[path]
+		if !ok {
+			s.broken = s.broken || len(paths) == 1
+			return nil, lake.Fail(lake.PhaseDescribe, lake.SecondLook,
+				sluice.E("SLUICE-LOAD-FILE-GONE", "describe file "+path, "the file does not exist", "put it back", nil))
+		}
+		out[path] = lake.File{Columns: f.columns, Rows: int64(len(f.rows)), SizeBytes: int64(len(f.rows))}
 	}
-	return lake.File{Columns: f.columns, Rows: int64(len(f.rows)), SizeBytes: int64(len(f.rows))}, nil
+	return out, nil
 }
 
 // DescribeTarget looks at a table.

@@ -229,18 +229,22 @@ func (e *Env) applied(w queue.Work) queue.Applied {
 	}
 }
 
-// Drain applies everything of a leased stream and gives "run/index" of each batch in order.
+// Drain applies everything of a leased stream, going on as a loader does, and gives "run/index" of each batch in order.
 func (e *Env) Drain(l sluice.Lease) []string {
 	e.t.Helper()
 	var done []string
 	for {
-		w, err := e.Queue.Next(e.ctx(), l)
-		if errors.Is(err, queue.ErrNoWork) {
+		if _, err := e.Queue.Next(e.ctx(), l); errors.Is(err, queue.ErrNoWork) {
 			return done
 		}
-		e.must(err)
-		e.Apply(l)
-		done = append(done, fmt.Sprintf("%s/%d", w.Batch.RunID, w.Batch.BatchIndex))
+		w := e.Start(l)
+		for next := &w; next != nil; {
+			w = *next
+			done = append(done, fmt.Sprintf("%s/%d", w.Batch.RunID, w.Batch.BatchIndex))
+			var err error
+			next, err = e.Queue.Advance(e.ctx(), l, e.applied(w))
+			e.must(err)
+		}
 	}
 }
 

@@ -67,6 +67,53 @@ var stateCases = map[string]func(t *testing.T, open Open){
 		}
 		e.everyWrite(l, w.Batch.BatchID) // terminal is never overwritten
 	}),
+	"success and the start of the next batch in one": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0), B(1), B(2), B(3))
+		e.Enqueue(id, "r2", B(0), B(1, Waiting))
+		l := e.ClaimOne("a")
+		w := e.Start(l)
+		next, err := e.Queue.Advance(e.ctx(), l, e.applied(w))
+		e.must(err)
+		if next == nil || next.Batch.BatchIndex != 1 || next.Batch.Attempt != 1 || next.PrevExecuting || next.Run.RunID != "r1" || next.Batch.LoadState != sluice.Executing {
+			e.t.Fatalf("next: %+v", next)
+		}
+		e.HeadsRight()
+		if again, err := e.Queue.Next(e.ctx(), l); err != nil || again.Batch.BatchID != next.Batch.BatchID || !again.PrevExecuting {
+			e.t.Fatalf("it is begun: %+v, %v", again, err)
+		}
+		_, history, err := e.Queue.Batch(e.ctx(), next.Batch.BatchID)
+		e.must(err)
+		if len(history) != 2 || history[1].LoadState != sluice.Executing || history[1].Attempt != 1 || history[1].Owner != "a" {
+			e.t.Fatalf("history: %+v", history)
+		}
+		if _, err := e.Queue.Advance(e.ctx(), l, e.applied(w)); !errors.Is(err, queue.ErrLeaseLost) {
+			e.t.Fatalf("twice: %v", err)
+		}
+		if paths, err := e.Queue.Upcoming(e.ctx(), l, 2); err != nil || len(paths) != 2 {
+			e.t.Fatalf("upcoming: %v, %v", paths, err)
+		}
+
+		e.must(e.Streams.SetPaused(e.ctx(), id, true, by))
+		if n, err := e.Queue.Advance(e.ctx(), l, e.applied(*next)); err != nil || n != nil {
+			e.t.Fatalf("a paused stream goes on: %+v, %v", n, err)
+		}
+		e.HeadsRight()
+		e.must(e.Streams.SetPaused(e.ctx(), id, false, by))
+		w = e.Start(l)
+		if next, err = e.Queue.Advance(e.ctx(), l, e.applied(w)); err != nil || next == nil || next.Batch.BatchIndex != 3 {
+			e.t.Fatalf("%+v, %v", next, err)
+		}
+		if next, err = e.Queue.Advance(e.ctx(), l, e.applied(*next)); err != nil || next == nil || next.Run.RunID != "r2" {
+			e.t.Fatalf("the next run: %+v, %v", next, err)
+		}
+		e.RunState(id, "r1", sluice.RunSucceeded)
+		if n, err := e.Queue.Advance(e.ctx(), l, e.applied(*next)); err != nil || n != nil {
+			e.t.Fatalf("a batch whose upstream waits is begun: %+v, %v", n, err)
+		}
+		e.BlockedBy(id, "E9")
+		e.HeadsRight()
+	}),
 	"counted retries end in quarantine": solo(func(e *Env) {
 		id := e.One(sluice.Append)
 		e.Enqueue(id, "r1", B(0), B(1))

@@ -125,6 +125,13 @@ func (q mortalQueue) Succeed(ctx context.Context, l sluice.Lease, a queue.Applie
 	return q.Batches.Succeed(ctx, l, a)
 }
 
+func (q mortalQueue) Advance(ctx context.Context, l sluice.Lease, a queue.Applied) (*queue.Work, error) {
+	if err := q.l.alive(); err != nil {
+		return nil, err
+	}
+	return q.Batches.Advance(ctx, l, a)
+}
+
 func (q mortalQueue) Retry(ctx context.Context, l sluice.Lease, f queue.Failure) (sluice.LoadState, error) {
 	if err := q.l.alive(); err != nil {
 		return "", err

@@ -67,8 +67,8 @@ var service = set(
 	// what is in the lake, by its own tables
 	"__ducklake_metadata_lake",
 	// files, and the lake's functions
-	"read_blob", "read_parquet", "parquet_schema", "parquet_metadata", "parquet_file_metadata", "parquet_kv_metadata", "glob",
-	"ducklake_add_data_files", "ducklake_list_files", "ducklake_table_info", "ducklake_snapshots", "ducklake_options", "ducklake_settings",
+	"read_blob", "read_parquet", "parquet_schema", "parquet_metadata", "parquet_file_metadata", "parquet_kv_metadata", "parquet_full_metadata",
+	"glob", "ducklake_add_data_files", "ducklake_list_files", "ducklake_table_info", "ducklake_snapshots", "ducklake_options", "ducklake_settings",
 	"ducklake_set_commit_message", "ducklake_last_committed_snapshot", "ducklake_current_snapshot", "ducklake_set_option",
 	"ducklake_table_changes", "ducklake_table_insertions", "ducklake_table_deletions", "ducklake_max_retry_count",
 	"ducklake_retry_wait_ms", "ducklake_retry_backoff",
