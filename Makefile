@@ -97,6 +97,10 @@ fuzz: ## Run each fuzz target for FUZZ_TIME
 		done; \
 	done
 
+.PHONY: delta-conformance
+delta-conformance: s3 extensions ## Read the Delta tables of other writers; write docs/delta-conformance.md and the goldens
+	go test ./internal/delta -count=1 -run '^TestConformance(Goldens)?$$' -update
+
 .PHONY: licences
 licences: ## Write docs/licences.md, the licences of what the binary is made of
 	go test ./internal/archtest -run '^TestLicences$$' -update

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/delta"
+	"sluice/internal/delta/describe"
 	"sluice/internal/sluice"
 )
 
@@ -24,7 +25,7 @@ var deltaKeys = []string{
 
 func newDeltaCommand(out *output) *cobra.Command {
 	return group("delta", "Look at a Delta table, or export a version of it; no server is needed",
-		newDeltaInfoCommand(out), newDeltaFilesCommand(out))
+		newDeltaInfoCommand(out), newDeltaFilesCommand(out), newDeltaExportCommand(out))
 }
 
 // deltaOptions choose the version.
@@ -91,7 +92,7 @@ func runDeltaInfo(ctx context.Context, cfg *config.Config, o deltaInfoOptions, o
 	if err != nil {
 		return err
 	}
-	info, infoErr := app.DescribeDelta(ctx, t, o.Version, !o.NoFooters)
+	info, infoErr := describe.Version(ctx, t, o.Version, !o.NoFooters)
 	if err := out.result(info, func() { printDeltaInfo(out, info) }); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func runDeltaInfo(ctx context.Context, cfg *config.Config, o deltaInfoOptions, o
 	return infoErr
 }
 
-func printDeltaInfo(out *output, i app.DeltaInfo) {
+func printDeltaInfo(out *output, i describe.Info) {
 	number := func(n *int64) string {
 		if n == nil {
 			return ""
@@ -154,7 +155,7 @@ func runDeltaFiles(ctx context.Context, cfg *config.Config, o deltaOptions, out 
 	if !out.json {
 		out.line("%12s  %12s  %12s  %s", "BYTES", "ROWS", "DELETED", "FILE") // not as wide as needed: nothing waits for the last line
 	}
-	for f, err := range app.DeltaFiles(ctx, s) {
+	for f, err := range describe.Files(ctx, s) {
 		if err != nil {
 			return err
 		}

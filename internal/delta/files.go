@@ -78,9 +78,15 @@ func (w *walk) commit(ctx context.Context, f logFile) error {
 // key is what a path is known by in the replay. A path that cannot be resolved is never that of a live file, as its add is
 // refused: its own text will do.
 func (w *walk) key(path string) string {
-	_, uri, err := w.s.table.root.resolve(path)
-	if err != nil {
+	root := w.s.table.root
+	at, uri, err := root.resolve(path)
+	switch {
+	case err != nil:
 		return path
+	case at.Scheme == objstore.SchemeFile && root.at.Scheme != at.Scheme:
+		// file:/a and /a are one, also in a log that was copied into a bucket.
+		at.Scheme, at.Bucket = root.at.Scheme, root.at.Bucket
+		return at.String()
 	}
 	return uri
 }

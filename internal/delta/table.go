@@ -95,9 +95,17 @@ func (t *Table) Describe(ctx context.Context, version int64) Description {
 		d.Earliest = log.Earliest()
 	}
 	s, err := t.state(ctx, version)
+	if s != nil {
+		d.Version = s.version
+		if s.protocol.MinReader > 0 {
+			d.Protocol, d.Refused = &s.protocol, s.protocol.Refused()
+		}
+		if s.metadata.ID != "" {
+			d.Metadata = &s.metadata
+		}
+	}
 	if err == nil {
-		d.Version, d.Protocol, d.Metadata = s.version, &s.protocol, &s.metadata
-		d.Refused = s.protocol.Refused()
+		d.Protocol, d.Metadata = &s.protocol, &s.metadata
 		err = s.open()
 	}
 	if err != nil {

@@ -134,6 +134,7 @@ var Codes = []CodeInfo{
 	{"SLUICE-DELTA-SNAPSHOT-GONE", KindFailed, 500, "files of the version were removed or replaced while it was read"},
 	{"SLUICE-DELTA-LIMIT", KindFailed, 500, "something in the table is larger than what is read"},
 	{"SLUICE-DELTA-STORE", KindFailed, 503, "the store of the table does not answer or refuses"},
+	{"SLUICE-DELTA-TARGET", KindRefused, 409, "the file to be written is there already, or is being written"},
 
 	// backfill, copy and registration
 	{"SLUICE-BACKFILL-STATE", KindRefused, 409, "the stream's plan is not in a state that allows this"},

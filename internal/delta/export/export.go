@@ -31,6 +31,8 @@ type Options struct {
 	Force bool   // replace an existing one
 	// Planned is told how many of the files have been looked at, before anything is read.
 	Planned func(done, total int64)
+	// Writing is told how many rows will be read, before the one statement that reads them.
+	Writing func(rows int64)
 }
 
 // Result is what was written.
@@ -74,7 +76,7 @@ func run(ctx context.Context, t *delta.Table, s *delta.Snapshot, e Engine, o Opt
 		return Result{}, err
 	}
 	defer dst.close()
-	x := &exporter{t: t, s: s, dst: dst, planned: o.Planned}
+	x := &exporter{t: t, s: s, dst: dst, planned: o.Planned, writing: o.Writing}
 	at, err := objstore.ParseLocation(t.URI())
 	if err != nil {
 		return Result{}, err
@@ -105,6 +107,7 @@ type exporter struct {
 	dst     *target
 	pins    *pins // nil: data files are read by their own names
 	planned func(done, total int64)
+	writing func(rows int64)
 
 	selects     []string
 	rows, files int64
@@ -177,9 +180,7 @@ func (x *exporter) planBatch(ctx context.Context, files []delta.File) error {
 	if x.pins != nil {
 		sides.Moved = map[string]string{}
 		for i := range files {
-			if files[i].Live() > 0 {
-				sides.Moved[files[i].URI] = x.pins.add(files[i])
-			}
+			sides.Moved[files[i].URI] = x.pins.add(files[i])
 		}
 	} else {
 		x.local = append(x.local, files...)
@@ -210,6 +211,9 @@ func (x *exporter) write(ctx context.Context, e Engine) error {
 		if _, err := e.ExecContext(ctx, set); err != nil {
 			return fmt.Errorf("prepare the engine: %w", err)
 		}
+	}
+	if x.writing != nil {
+		x.writing(x.rows)
 	}
 	var written int64
 	err := e.QueryRowContext(ctx, fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", query, literal(x.dst.data()))).Scan(&written)
@@ -247,7 +251,7 @@ func nothing(s *schema.Schema) string {
 
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// base names the directory of parts of a file.
+// partsOf names the directory of a file's parts.
 func partsOf(path string) string {
 	dir, name := filepath.Split(path)
 	return filepath.Join(dir, "."+name+".part")

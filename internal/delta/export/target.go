@@ -6,8 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"sluice/internal/sluice"
 )
@@ -37,7 +36,7 @@ func openTarget(path string, force bool) (*target, error) {
 	if t.lock, err = os.Open(t.dir); err != nil {
 		return nil, fmt.Errorf("lock the file: %w", err)
 	}
-	if err := unix.Flock(int(t.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(t.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.lock.Close()
 		return nil, sluice.E(CodeTarget, "", fmt.Sprintf("another process is writing %s", abs), "wait for it, or write to another file", err)
 	}

@@ -111,7 +111,8 @@ func TestCheckpointsHoldTheState(t *testing.T) {
 // The same seed makes the same history, and the model has no row twice.
 func TestHistoriesAreRepeatable(t *testing.T) {
 	t.Parallel()
-	a, b := deltagen.NewHistory(t, 3, 25, true), deltagen.NewHistory(t, 3, 25, true)
+	o := deltagen.HistoryOptions{Versions: 25, Checkpoints: true}
+	a, b := deltagen.NewHistory(t, 3, o), deltagen.NewHistory(t, 3, o)
 	for v := range a.Version + 1 {
 		ids := a.IDs(v)
 		if fmt.Sprint(ids) != fmt.Sprint(b.IDs(v)) {

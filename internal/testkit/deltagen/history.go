@@ -18,6 +18,14 @@ type History struct {
 	rows    map[int64][]int64       // ids of the live rows at each version, sorted
 	nextID  int64
 	vectors uint64
+	root    string
+}
+
+// HistoryOptions say what a history is like. The zero value has one commit.
+type HistoryOptions struct {
+	Versions    int    // commits after the first
+	Checkpoints bool   // some versions get one, of any kind
+	Root        string // where absolute paths say that the table is; empty: its directory, as a file: URI
 }
 
 // historyFile is a live data file: row i has the id first+i.
@@ -33,11 +41,14 @@ func ExpectedSQL(ids string) string {
 		CASE id // 1000 %% 3 WHEN 0 THEN 'p=0/x' WHEN 1 THEN 'b' END AS part FROM (%s)`, ids)
 }
 
-// NewHistory makes a random history. checkpoints says whether some versions get one, of any kind.
-func NewHistory(t testing.TB, seed uint64, versions int, checkpoints bool) *History {
+// NewHistory makes a random history.
+func NewHistory(t testing.TB, seed uint64, o HistoryOptions) *History {
 	t.Helper()
 	h := &History{
 		Table: New(t), Seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), files: map[string]*historyFile{}, rows: map[int64][]int64{},
+	}
+	if h.root = o.Root; h.root == "" {
+		h.root = "file://" + Escape(h.Dir)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -52,10 +63,10 @@ func NewHistory(t testing.TB, seed uint64, versions int, checkpoints bool) *Hist
 	}
 	h.Commit(append(first, h.insert()...)...)
 	h.note()
-	for range versions {
+	for range o.Versions {
 		h.Commit(h.step()...)
 		h.note()
-		if checkpoints && h.rng.IntN(4) == 0 {
+		if o.Checkpoints && h.rng.IntN(4) == 0 {
 			h.checkpoint()
 		}
 	}
@@ -177,7 +188,7 @@ func (h *History) deleteRows() []Action {
 			dv = shared.Add(form, positions...)
 		default:
 			dv = shared.Add(form, positions...)
-			dv = shared.Absolute(dv, "file://"+Escape(h.Path(shared.Name())))
+			dv = shared.Absolute(dv, h.root+"/"+Escape(shared.Name()))
 		}
 		old := f.add
 		f.add = f.add.With(dv)
