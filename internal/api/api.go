@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +59,8 @@ func New(d Deps) http.Handler {
 	ops(mux, d)
 	cfg := huma.DefaultConfig("Sluice", d.version())
 	cfg.Info.Description = "Control plane and queue of Sluice. The words are those of the command line."
+	cfg.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	cfg.Servers = []*huma.Server{{URL: "/", Description: "the server that the document comes from"}}
 	cfg.DocsPath = ""     // its page loads scripts from elsewhere
 	cfg.SchemasPath = ""  // they are in the document
 	cfg.CreateHooks = nil // no $schema links in answers
@@ -70,6 +74,7 @@ func New(d Deps) http.Handler {
 	} {
 		routes(api, d)
 	}
+	completeDocument(api.OpenAPI())
 	mux.HandleFunc("/", unknownRoute(mux))
 	entrance := door{d: d}
 	var inner http.Handler = textOnly(d.once(mux))
@@ -79,6 +84,27 @@ func New(d Deps) http.Handler {
 		inner = ownPagesOnly(entrance.open(inner))
 	}
 	return d.observed(mux, d.requestID(inner))
+}
+
+// completeDocument adds what the framework does not derive: the list of tags, and an answer without a body.
+func completeDocument(doc *huma.OpenAPI) {
+	tags := map[string]bool{}
+	for _, path := range doc.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Patch, path.Delete} {
+			if op == nil {
+				continue
+			}
+			for _, tag := range op.Tags {
+				tags[tag] = true
+			}
+			if op.OperationID == "get-warehouses" {
+				op.Responses["304"] = &huma.Response{Description: "The caller has the present answer already"}
+			}
+		}
+	}
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag})
+	}
 }
 
 // bearer names the security scheme of the document.

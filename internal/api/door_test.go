@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"sluice/internal/sluice"
 	"sluice/internal/statedb"
 	"sluice/internal/stream"
+	"sluice/internal/testkit/pg"
 )
 
 const (
@@ -62,7 +64,12 @@ var tester = control.By{Who: "tester"}
 
 func newHouse(t *testing.T, auth *api.Auth) *house {
 	t.Helper()
-	db, err := statedb.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	return houseOn(t, openState(t, filepath.Join(t.TempDir(), "state.db")), auth)
+}
+
+func openState(t *testing.T, dsn string) *statedb.DB {
+	t.Helper()
+	db, err := statedb.Open(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +77,35 @@ func newHouse(t *testing.T, auth *api.Auth) *house {
 	if err := db.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// onBoth runs a test on SQLite and on PostgreSQL.
+func onBoth(t *testing.T, fn func(t *testing.T, open func() *statedb.DB)) {
+	t.Helper()
+	for _, kind := range []statedb.Dialect{statedb.SQLite, statedb.PostgreSQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			dsn := filepath.Join(t.TempDir(), "state.db")
+			if kind == statedb.PostgreSQL {
+				dsn = pg.New(t)
+			}
+			fn(t, func() *statedb.DB { return openState(t, dsn) })
+		})
+	}
+}
+
+func newOrg(id sluice.Org) control.NewOrg { return control.NewOrg{Org: id, State: sluice.OrgReady} }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	pg.Shutdown()
+	os.Exit(code)
+}
+
+// houseOn is newHouse over a state DB.
+func houseOn(t *testing.T, db *statedb.DB, auth *api.Auth) *house {
+	t.Helper()
 	h := &house{T: t, db: db, control: control.New(db), log: &safeBuffer{}, tokens: map[control.Role]string{}}
 	q := queue.New(db, queue.Config{Paths: func(_ context.Context, _ sluice.Org, path string) error {
 		if strings.HasPrefix(path, "/ok/") {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"time"
@@ -143,6 +144,11 @@ func textOnly(next http.Handler) http.Handler {
 		}
 		if bad(r.URL.Path) {
 			refuse("the path")
+			return
+		}
+		// The router would redirect to the path without its empty parts: another object's, or none.
+		if p := r.URL.Path; strings.HasPrefix(p, "/api/") && path.Clean(p) != strings.TrimSuffix(p, "/") {
+			writeError(w, r, http.StatusNotFound, sluice.E("SLUICE-NOT-FOUND", "find a route", "a part of the path is empty or a dot", "see /openapi.json", nil))
 			return
 		}
 		query, err := url.ParseQuery(r.URL.RawQuery)

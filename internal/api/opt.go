@@ -82,7 +82,7 @@ func (o Opt[T]) notNull(doing, field string) error {
 
 // IfMatch is the version that a change is made for.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" maxLength:"40" doc:"ETag of the object that the change was made for; another present version is a 409"`
+	IfMatch string `header:"If-Match" pattern:"^((W/)?\"?[0-9]{1,18}\"?|\\*)?$" doc:"ETag of the object that the change was made for; another present version is a 409"`
 }
 
 // version reads the header; 0 means any.

@@ -22,7 +22,7 @@ func statusRoutes(api huma.API, d Deps) {
 	route(api, d, http.MethodGet, "/status", "get-status", "How the server and each stream stand", http.StatusOK,
 		func(ctx context.Context, in *filter) (*body[Status], error) {
 			rows, next, err := d.Queue.Status(ctx, in.queue())
-			out := Status{Streams: nonNil(rows), NextCursor: next}
+			out := Status{Server: Server{Roles: []Role{}}, Streams: nonNil(rows), NextCursor: next}
 			if d.Server != nil {
 				out.Server = d.Server()
 			}
