@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"sluice/internal/delta/action"
-	"sluice/internal/delta/jsonscan"
 	"sluice/internal/delta/segment"
 	"sluice/internal/objstore"
 )
@@ -79,26 +78,6 @@ func (t *Table) small(ctx context.Context, key string, limit int64) ([]byte, err
 		return nil, err
 	}
 	return b, nil
-}
-
-var hintFields = []string{"version", "checksum"}
-
-func parseHint(text []byte) int64 {
-	version, checksum := int64(0), ""
-	s := jsonscan.Scanner{Buf: text}
-	err := jsonscan.Members(&s, hintFields, func(i int) (err error) {
-		if i == 0 {
-			version, err = s.Int()
-			return err
-		}
-		b, err := s.Text(nil)
-		checksum = string(b)
-		return err
-	})
-	if err != nil || s.Done() != nil || version < 0 || checksum != "" && !hintChecks(text, checksum) {
-		return 0
-	}
-	return version
 }
 
 func versionText(version int64) string {

@@ -139,7 +139,7 @@ func unescape(path string) (string, error) {
 		if i+2 >= len(path) {
 			return "", badPath(path, "has a percent sign that encodes nothing")
 		}
-		hi, lo := hex(path[i+1]), hex(path[i+2])
+		hi, lo := hexDigit(path[i+1]), hexDigit(path[i+2])
 		if hi < 0 || lo < 0 {
 			return "", badPath(path, "has a percent sign that encodes nothing")
 		}
@@ -149,7 +149,7 @@ func unescape(path string) (string, error) {
 	return string(out), nil
 }
 
-func hex(c byte) int {
+func hexDigit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
 		return int(c - '0')

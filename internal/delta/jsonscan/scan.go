@@ -158,10 +158,14 @@ func (s *Scanner) next(first bool, end byte) (bool, error) {
 
 // Int reads an integer that fits 64 bits, exactly.
 func (s *Scanner) Int() (int64, error) {
-	if _, err := s.peek(); err != nil {
+	c, err := s.peek()
+	if err != nil {
 		return 0, err
 	}
 	start := s.Pos
+	if c != '-' && (c < '0' || c > '9') {
+		return 0, s.fail("not a 64-bit integer")
+	}
 	integer, err := s.number()
 	if err != nil {
 		return 0, err
