@@ -69,7 +69,7 @@ func TestLake(t *testing.T) {
 	if n := count(b); n != 152 {
 		t.Fatal(n)
 	}
-	out := psqlAt(t, fmt.Sprintf("postgres://olga@%s/acme?sslmode=disable", h.Addr), "\\dt\n\\dn\n\\d s.t\n")
+	out := psqlAt(t, fmt.Sprintf("postgres://olga@%s/acme?sslmode=disable", h.Addr), "\\dt s.*\n\\dn\n\\d s.t\n")
 	for _, want := range []string{"s|t|table|olga", "s|u|table|olga", "i|bigint|||", "n|text|||"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)

@@ -46,7 +46,7 @@ func New(cfg Config, engine Engine, authenticator auth.Authenticator, log *slog.
 	s.session = wire.Config{
 		Engine: engine, Auth: authenticator, Secret: auth.NewSecret(), TLS: cfg.TLS, Trust: cfg.TrustLoopback,
 		LoginTimeout: cfg.LoginTimeout, IdleInTx: cfg.IdleInTx, MaxMessage: cfg.MaxMessage, SpoolBytes: cfg.SpoolBytes,
-		ServerVersion: serverVersion, Log: s.log, Queries: &s.queries,
+		ServerVersion: serverVersion, Log: s.log, Queries: &s.queries, Sessions: func() []wire.Info { return s.Status().Sessions },
 	}
 	return s
 }

@@ -226,8 +226,15 @@ func (r *rewriter) cast(i int) int {
 		if lookup := lookups[name]; lookup != "" {
 			last := r.t[i-1]
 			r.out.WriteString(r.sql[r.last:last.Pos])
-			part := strings.Split(last.Text, ".")
-			r.out.WriteString(strings.ReplaceAll(lookup, "?", literal(strings.Trim(part[len(part)-1], `"`))))
+			schema, object := "", strings.Trim(last.Text, `"`)
+			if before, after, ok := strings.Cut(last.Text, "."); ok && name == "regclass" {
+				schema, object = strings.Trim(before, `"`), strings.Trim(after, `"`)
+			}
+			lookup = strings.ReplaceAll(lookup, "?", literal(object))
+			if schema != "" {
+				lookup = strings.Replace(lookup, "WHERE", "WHERE relnamespace = (SELECT min(oid) FROM pg_namespace WHERE nspname = "+literal(schema)+") AND", 1)
+			}
+			r.out.WriteString(lookup)
 			r.last = r.t[at].End
 			return at + 1
 		}

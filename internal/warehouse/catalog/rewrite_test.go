@@ -32,7 +32,7 @@ func TestRewrite(t *testing.T) {
 		"SELECT 'x'::char, a::\"char\" FROM pg_class":                               "SELECT 'x'::char, a::VARCHAR FROM pg_class",
 		"SELECT * FROM information_schema.tables":                                   `SELECT * FROM "information_schema.tables"`,
 		"SELECT * FROM information_schema.character_sets":                           "SELECT * FROM information_schema.character_sets",
-		"SELECT 's.t'::regclass::oid":                                               "SELECT (SELECT coalesce(try_cast('t' AS BIGINT), (SELECT min(oid) FROM pg_class WHERE relname = 't')))::BIGINT",
+		"SELECT 's.t'::regclass::oid":                                               "SELECT (SELECT coalesce(try_cast('t' AS BIGINT), (SELECT min(oid) FROM pg_class WHERE relnamespace = (SELECT min(oid) FROM pg_namespace WHERE nspname = 's') AND relname = 't')))::BIGINT",
 		"SELECT 'version() pg_catalog.x' -- pg_catalog.y":                           "SELECT 'version() pg_catalog.x' -- pg_catalog.y",
 		"SELECT pg_catalog.generate_series(0, pg_catalog.array_upper(a, 1)) s, b":   "SELECT generate_series(0, array_upper(a, 1)) s(s), b",
 		"SELECT version FROM t":                                                     "SELECT version FROM t",

@@ -74,8 +74,23 @@ func typeOID() string {
 	return "(CASE " + plain + scalars.String() + arrays.String() + " ELSE 3802 END)::BIGINT"
 }
 
-// pgTypeView makes pg_type.
-func pgTypeView() string {
+// typeName is an SQL expression for the name of the type with an OID.
+func typeName(oid string) string {
+	var b strings.Builder
+	b.WriteString("CASE " + oid)
+	seen := map[int]bool{}
+	for _, t := range pgTypes {
+		if t.engine == "" && t.oid != 3802 || seen[t.oid] {
+			continue
+		}
+		seen[t.oid] = true
+		fmt.Fprintf(&b, " WHEN %d THEN '%s' WHEN %d THEN '_%s'", t.oid, t.name, t.array, t.name)
+	}
+	return b.String() + " END"
+}
+
+// pgTypeQuery gives the rows of pg_type.
+func pgTypeQuery() string {
 	var rows []string
 	seen := map[int]bool{}
 	for _, t := range pgTypes {
@@ -88,8 +103,7 @@ func pgTypeView() string {
 			rows = append(rows, fmt.Sprintf("(%d, '_%s', -1, 'A', %d, 0)", t.array, t.name, t.oid))
 		}
 	}
-	return `CREATE OR REPLACE TEMP VIEW pg_type AS
-		SELECT oid::BIGINT AS oid, typname, 11::BIGINT AS typnamespace, 10::BIGINT AS typowner, typlen::SMALLINT AS typlen, typlen IN (1, 2, 4, 8) AS typbyval,
+	return `SELECT oid::BIGINT AS oid, typname, 11::BIGINT AS typnamespace, 10::BIGINT AS typowner, typlen::SMALLINT AS typlen, typlen IN (1, 2, 4, 8) AS typbyval,
 			CASE typcategory WHEN 'P' THEN 'p' ELSE 'b' END AS typtype, typcategory, false AS typispreferred, true AS typisdefined, ',' AS typdelim,
 			0::BIGINT AS typrelid, NULL::VARCHAR AS typsubscript, typelem::BIGINT AS typelem, typarray::BIGINT AS typarray,
 			CASE typcategory WHEN 'A' THEN 'array_in' ELSE typname || 'in' END AS typinput, CASE typcategory WHEN 'A' THEN 'array_out' ELSE typname || 'out' END AS typoutput,

@@ -45,6 +45,7 @@ type Config struct {
 	ServerVersion string
 	Log           *slog.Logger
 	Queries       *atomic.Int64
+	Sessions      func() []Info // of all clients, for pg_stat_activity
 }
 
 // maxStartup bounds the startup packet, as PostgreSQL does.

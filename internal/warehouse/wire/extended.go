@@ -217,6 +217,7 @@ func (s *Session) execute(ctx context.Context, m *pgproto3.Execute) (err error) 
 			return err
 		}
 	}
+	s.showStatement(po.stmt.text, po.stmt.tokens)
 	start, rows := time.Now(), int64(0)
 	defer func() { s.logQuery(po.stmt.tokens, start, rows, err) }()
 	rows, err = s.run(ctx, po, int(m.MaxRows), false)

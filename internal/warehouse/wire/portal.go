@@ -130,6 +130,7 @@ func (s *Session) start(ctx context.Context, p *portal) error {
 	}
 	if gate.Writes(p.stmt.kind) {
 		s.tx.wrote++
+		s.tx.ddl = s.tx.ddl || alters(p.stmt.kind)
 	}
 	if name, st := gate.Prepared(p.stmt.tokens); name != "" {
 		s.sqlPrepared[name] = gate.ReadEffect(st)

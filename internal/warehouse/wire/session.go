@@ -15,6 +15,7 @@ import (
 	"sluice/internal/warehouse/auth"
 	"sluice/internal/warehouse/duck"
 	"sluice/internal/warehouse/gate"
+	"sluice/internal/warehouse/gate/token"
 	"sluice/internal/warehouse/sqlstate"
 )
 
@@ -35,6 +36,7 @@ type Session struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // of the statement that runs
 	info   Info
+	shown  *shown // the last statement
 
 	who      auth.Principal
 	conn     Conn
@@ -44,10 +46,10 @@ type Session struct {
 	prepared map[string]*prepared
 	portals  map[string]*portal
 	pinned   *portal // the suspended portal whose result the engine connection is still giving
-	overlay  bool    // the catalog's views are there
-	skipping bool    // after an error of the extended protocol, until Sync
-	single   bool    // the message at hand is followed by Sync
-	holds    turn    // of the lake's writers
+	overlay  overlay
+	skipping bool // after an error of the extended protocol, until Sync
+	single   bool // the message at hand is followed by Sync
+	holds    turn // of the lake's writers
 	endTurn  func()
 
 	unwatch func() // stops looking whether the client is still there
@@ -63,6 +65,10 @@ type Info struct {
 	Remote      string
 	State       string // starting, idle, active, idle in transaction, idle in transaction (aborted)
 	Since       time.Time
+	Began       time.Time // of the session
+	Transaction time.Time // begin of the open one; zero if there is none
+	Statement   time.Time // begin of the last one
+	Query       string    // the last statement, without its literals
 }
 
 // Why a statement or session ends before its time.
@@ -85,7 +91,7 @@ func New(cfg *Config, nc net.Conn, pid, key uint32) *Session {
 		prepared: make(map[string]*prepared), portals: make(map[string]*portal), sqlPrepared: make(map[string]gate.Effect),
 		vars: defaults(cfg.ServerVersion),
 	}
-	s.info = Info{PID: pid, Remote: nc.RemoteAddr().String(), State: "starting", Since: time.Now()}
+	s.info = Info{PID: pid, Remote: nc.RemoteAddr().String(), State: "starting", Since: time.Now(), Began: time.Now()}
 	return s
 }
 
@@ -93,7 +99,25 @@ func New(cfg *Config, nc net.Conn, pid, key uint32) *Session {
 func (s *Session) Info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.info
+	i := s.info
+	if s.shown != nil {
+		i.Query = withoutLiterals(s.shown.client, s.shown.tokens)
+	}
+	return i
+}
+
+// showStatement remembers what runs, for Info.
+func (s *Session) showStatement(text string, tokens []token.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = &shown{text, tokens}
+	s.info.Statement, s.info.Transaction = time.Now(), s.tx.began
+}
+
+// shown is a statement as its client sent it.
+type shown struct {
+	client string
+	tokens []token.Token
 }
 
 // Cancel interrupts the statement that runs, if key is the session's.
@@ -356,6 +380,9 @@ func (s *Session) show(state string) {
 	defer s.mu.Unlock()
 	if s.info.State != state {
 		s.info.State, s.info.Since = state, time.Now()
+		if state == "idle" {
+			s.info.Transaction = time.Time{}
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *Session) simpleOne(ctx context.Context, st token.Statement, several boo
 	}
 	start, rows := time.Now(), int64(0)
 	defer func() { s.logQuery(st.Tokens, start, rows, err) }()
+	s.showStatement(st.Text, st.Tokens)
 	p := &prepared{text: st.Text, tokens: st.Tokens}
 	if err := s.classify(p); err != nil {
 		return err

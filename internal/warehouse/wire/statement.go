@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/warehouse/catalog"
 	"sluice/internal/warehouse/duck"
 	"sluice/internal/warehouse/gate"
 	"sluice/internal/warehouse/gate/token"
@@ -118,48 +117,6 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 		return err
 	}
 	return s.resolveParams(p, declared, t.types)
-}
-
-// adapt rewrites a tenant's statement that speaks of PostgreSQL's catalog into what the engine has. Sluice's services speak
-// the engine's dialect.
-func (s *Session) adapt(ctx context.Context, p *prepared) error {
-	if !s.who.Role.Tenant() {
-		return nil
-	}
-	rewrite, reads := catalog.Needed(p.tokens)
-	if reads && !s.overlay {
-		if err := s.layCatalog(ctx); err != nil {
-			return err
-		}
-	}
-	if !rewrite {
-		return nil
-	}
-	text := catalog.Rewrite(catalog.Env{
-		Database: string(s.who.Org), User: s.who.Name, PID: s.pid, Version: "PostgreSQL " + s.cfg.ServerVersion + ", DuckDB",
-		Setting: func(name string) (string, bool) { v, ok := s.vars.values[name]; return v, ok },
-	}, p.text, p.tokens)
-	if text != p.text {
-		p.text, p.tokens, p.rewritten = text, token.Scan(text), true
-	}
-	return nil
-}
-
-// layCatalog makes the views and macros over the engine's catalog. Inside a transaction they end with it if it is rolled
-// back.
-func (s *Session) layCatalog(ctx context.Context) error {
-	database, err := s.db.Text(ctx, "SELECT current_database()")
-	if err != nil || len(database) != 1 {
-		return s.engineError(ctx, err)
-	}
-	for _, sql := range catalog.Setup(database[0], string(s.who.Org), s.who.Name) {
-		if err := s.db.Exec(ctx, sql); err != nil {
-			return s.engineError(ctx, err)
-		}
-	}
-	s.overlay = true
-	s.tx.overlay = s.tx.now == txOpen
-	return nil
 }
 
 // typing is a statement with a type for each of its parameters, as far as one was found.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"time"
 
 	"sluice/internal/warehouse/gate"
 	"sluice/internal/warehouse/sqlstate"
@@ -20,6 +21,7 @@ const (
 type transaction struct {
 	now      txState
 	engine   bool // the engine has a transaction: with savepoints also while the client's has failed
+	began    time.Time
 	implicit bool // begun by the server, around a string of several statements or a pipeline
 	readOnly bool
 	read     bool   // the engine has read the lake in it
@@ -28,7 +30,8 @@ type transaction struct {
 	points   []savepoint
 	altered  gate.Alters
 	changes  []change
-	overlay  bool // the catalog's views were made in it
+	overlay  bool // the catalog's views were made, or renewed, in it
+	ddl      bool // it has changed the schema
 }
 
 func (t *transaction) open() bool { return t.now != txIdle }
@@ -61,7 +64,7 @@ func (s *Session) begin(ctx context.Context, implicit bool) error {
 	if err := s.db.Exec(context.WithoutCancel(ctx), "BEGIN TRANSACTION"); err != nil {
 		return s.conn.Check(err)
 	}
-	s.tx = transaction{now: txOpen, engine: true, implicit: implicit, readOnly: s.vars.readOnly}
+	s.tx = transaction{now: txOpen, engine: true, implicit: implicit, readOnly: s.vars.readOnly, began: time.Now()}
 	return nil
 }
 
@@ -72,7 +75,7 @@ func (s *Session) commit(ctx context.Context) error {
 	s.tx = transaction{}
 	err := s.db.Exec(context.WithoutCancel(ctx), "COMMIT")
 	if err != nil {
-		s.overlay = false
+		s.forgetOverlay()
 		err = s.conn.Check(err)
 		_ = s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK") // "no transaction is active" is the usual answer
 	}
@@ -97,8 +100,10 @@ func (s *Session) rollbackEngine(ctx context.Context) error {
 		return nil
 	}
 	err := s.conn.Check(s.db.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
-	s.overlay = s.overlay && !s.tx.overlay
-	s.tx.engine, s.tx.read, s.tx.overlay = false, false, false
+	if s.tx.overlay {
+		s.forgetOverlay()
+	}
+	s.tx.engine, s.tx.read, s.tx.overlay, s.tx.ddl = false, false, false, false
 	s.unlock(false)
 	return err
 }
