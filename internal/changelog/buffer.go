@@ -119,6 +119,21 @@ func (b *Buffer) Add(m *Message, now time.Time) bool {
 	return true
 }
 
+// setHeaders gives the message that was added last its headers, as JSON.
+func (b *Buffer) setHeaders(text []byte) {
+	c := b.chunks[len(b.chunks)-1]
+	h := &c.cols[colHeaders]
+	*h = (*h)[:len(*h)-4] // it had none: an empty text is its length alone
+	c.bytes(colHeaders, text)
+}
+
+// Advance notes that everything below an offset has been seen: control records are no messages, but are passed.
+func (b *Buffer) Advance(partition int32, next int64, leaderEpoch int32) {
+	if r := b.ranges[partition]; r != nil && next > r.Next {
+		r.Next, r.LeaderEpoch = next, leaderEpoch
+	}
+}
+
 func (b *Buffer) chunk() *chunk {
 	if n := len(b.chunks); n > 0 {
 		if c := b.chunks[n-1]; c.rows < chunkRows && c.used() < chunkBytes {
@@ -160,11 +175,11 @@ func (b *Buffer) Next() map[int32]int64 {
 	return next
 }
 
-// Ranges lists the partitions of which the buffer has messages, in order.
+// Ranges lists the partitions that the buffer takes further, in order.
 func (b *Buffer) Ranges() []Range {
 	var out []Range
 	for _, r := range b.ranges {
-		if r.Messages > 0 {
+		if r.Next > r.Expected {
 			out = append(out, *r)
 		}
 	}

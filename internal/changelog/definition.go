@@ -66,7 +66,6 @@ type IncludeValues struct {
 	URL         string `json:"url" yaml:"url"`
 	Interval    string `json:"interval,omitempty" yaml:"interval"` // default 60s
 	Mode        string `json:"mode,omitempty" yaml:"mode"`         // authoritative, advisory, shadow
-	TokenEnv    string `json:"token_env,omitempty" yaml:"token_env"`
 	TokenFile   string `json:"token_file,omitempty" yaml:"token_file"`
 	KeepMissing bool   `json:"keep_missing,omitempty" yaml:"keep_missing"`
 }
@@ -224,9 +223,6 @@ func (v IncludeValues) complete() (IncludeValues, error) {
 	case ModeAdvisory, ModeAuthoritative, ModeShadow:
 	default:
 		return v, invalid("include_values.mode is %q; it may be one of authoritative, advisory, shadow", v.Mode)
-	}
-	if v.TokenEnv != "" && v.TokenFile != "" {
-		return v, invalid("include_values has two tokens")
 	}
 	return v, nil
 }

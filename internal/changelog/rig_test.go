@@ -65,7 +65,7 @@ func (r *rig) sink(owner string) (*sink, SlotState) {
 	r.t.Helper()
 	k := &sink{
 		c: r.c, owner: owner, sessions: r.h.Dialer(), files: LocalFiles{}, now: clock,
-		log: slog.New(slog.DiscardHandler),
+		log: slog.New(slog.DiscardHandler), stop: make(chan struct{}),
 	}
 	st, err := k.take(r.t.Context())
 	if err != nil {

@@ -77,6 +77,7 @@ type sink struct {
 	altered time.Time
 	flood   flood
 	filter  func() (values *[]string, version int64)
+	stop    chan struct{} // closed when a flush that waits to be tried again is given up
 }
 
 // schemaPause is how long the table stands still between two changes of its schema: each one reloads the catalog everywhere.
@@ -189,12 +190,22 @@ type flushing struct {
 	nRows   int64
 	nPoison int64
 	out     Flushed
+
+	replayed bool // the messages come from quarantine: what is poison stays there
+}
+
+// step adds to the time of a step.
+func (f *flushing) step(name string, begin time.Time) {
+	if f.out.Steps == nil {
+		f.out.Steps = map[string]time.Duration{}
+	}
+	f.out.Steps[name] += time.Since(begin)
 }
 
 // flush writes a buffer. It may be called again with the same buffer after an error; ErrFenced and halts are final.
 func (k *sink) flush(ctx context.Context, f *flushing) error {
 	begin := time.Now()
-	f.out = Flushed{Slot: k.slot, Trigger: f.trigger, Messages: f.b.Rows(), RawBytes: f.b.Raw(), Refetched: f.b.Refetched(), Steps: map[string]time.Duration{}}
+	f.out = Flushed{Slot: k.slot, Trigger: f.trigger, Messages: f.b.Rows(), RawBytes: f.b.Raw(), Refetched: f.b.Refetched()}
 	if err := k.prepare(ctx, f); err != nil {
 		return err
 	}
@@ -203,18 +214,20 @@ func (k *sink) flush(ctx context.Context, f *flushing) error {
 		var fail *lake.Failure
 		switch {
 		case err == nil:
-			f.out.Steps["all"] = time.Since(begin)
+			k.seq++
+			f.step("all", begin)
 			k.done(ctx, f)
 			return nil
 		case !errors.As(err, &fail):
 			return err
 		case fail.Outcome == sluice.Unknown || fail.Class == lake.NotOurs:
-			done, rerr := k.resolve(ctx, err)
+			done, rerr := k.resolve(ctx, err, landed(k.c, f.b.Ranges()))
 			if rerr != nil {
 				return rerr
 			}
 			if done {
 				f.out.Recovered = true
+				f.step("all", begin)
 				k.done(ctx, f)
 				return nil
 			}
@@ -264,7 +277,7 @@ func (k *sink) prepare(ctx context.Context, f *flushing) error {
 			return fmt.Errorf("write the messages of slot %d of changelog %s: %w", k.slot, k.c.Name, err)
 		}
 		f.raw = path
-		f.out.Steps["write"] = time.Since(begin)
+		f.step("write", begin)
 	}
 	if f.survey == nil {
 		begin := time.Now()
@@ -278,9 +291,9 @@ func (k *sink) prepare(ctx context.Context, f *flushing) error {
 		}
 		f.survey = &survey
 		f.src.Clean = survey.Poisoned() == 0
-		f.out.Steps["survey"] = time.Since(begin)
+		f.step("survey", begin)
 	}
-	if k.flood.with(f.survey.Rows, f.survey.Poisoned()) {
+	if !f.replayed && k.flood.with(f.survey.Rows, f.survey.Poisoned()) {
 		return sluice.E("SLUICE-CHANGELOG-POISON-FLOOD", fmt.Sprintf("decode slot %d of changelog %s", k.slot, k.c.Name),
 			fmt.Sprintf("%d of %d messages cannot be rows: %s", f.survey.Poisoned(), f.survey.Rows, reasonsText(f.survey.Poison)),
 			"that is a wrong decoder rather than bad messages: mend the changelog's config, then `sluice changelog resume`; nothing of this was taken", nil)
@@ -290,7 +303,6 @@ func (k *sink) prepare(ctx context.Context, f *flushing) error {
 
 // done notes a flush that is stored.
 func (k *sink) done(ctx context.Context, f *flushing) {
-	k.seq++
 	k.last = f.stamp.at
 	f.out.Seq, f.out.At = k.seq, f.stamp.at
 	k.flood.passed(f.survey.Rows, f.survey.Poisoned())
@@ -391,7 +403,7 @@ func (k *sink) attempt(ctx context.Context, f *flushing) error {
 		return err
 	}
 	begin := time.Now()
-	defer func() { f.out.Steps["commit"] += time.Since(begin) }()
+	defer func() { f.step("commit", begin) }()
 	doing := fmt.Sprintf("flush slot %d of changelog %s", k.slot, k.c.Name)
 	tx, err := s.Begin(ctx, f.plan.Changes(), doing)
 	if err != nil {
@@ -405,7 +417,7 @@ func (k *sink) attempt(ctx context.Context, f *flushing) error {
 	}
 	if n != want {
 		tx.Rollback()
-		return fenced(k.c, k.slot, k.seq) // or an offset is not where it should be: resolve tells
+		return fenced(k.c, k.slot, k.seq) // or an offset is not where it should be, or a replay has moved the fence: resolve tells
 	}
 	if err := k.alter(ctx, tx, f.plan); err != nil {
 		return err
@@ -507,13 +519,13 @@ func (k *sink) decode(ctx context.Context, s *lake.Session, f *flushing) error {
 	}
 	f.nRows, f.nPoison = nRows, 0
 	poison := ""
-	if f.survey.Poisoned() > 0 || k.c.Def.OnConflict == ConflictQuarantine && f.plan.conflict() != "" {
+	if !f.replayed && (f.survey.Poisoned() > 0 || k.c.Def.OnConflict == ConflictQuarantine && f.plan.conflict() != "") {
 		poison = k.key(s, "quarantine.parquet")
 		if f.nPoison, err = k.copy(ctx, s, doing, f.src.poisonSQL(f.plan, f.stamp), poison); err != nil {
 			return err
 		}
 	}
-	if f.nRows+f.nPoison+f.survey.Filtered != f.b.Rows() {
+	if !f.replayed && f.nRows+f.nPoison+f.survey.Filtered != f.b.Rows() {
 		return sluice.E("SLUICE-CHANGELOG-CONTROL", doing, fmt.Sprintf("%d messages became %d rows, %d of quarantine and %d left out", f.b.Rows(), f.nRows, f.nPoison, f.survey.Filtered),
 			"nothing was written; this is a bug: please report it", nil)
 	}
@@ -542,7 +554,7 @@ func (k *sink) decode(ctx context.Context, s *lake.Session, f *flushing) error {
 		}
 	}
 	f.rows, f.poison = rows, poison
-	f.out.Steps["decode"] += time.Since(begin)
+	f.step("decode", begin)
 	return nil
 }
 
@@ -575,9 +587,9 @@ func (k *sink) alterError(err error) error {
 	return f
 }
 
-// resolve finds out, on a session of its own, what became of a transaction (spec/lake.md §5). done: it is stored. A slot that
-// has another owner, or offsets that are not where they should be, are errors.
-func (k *sink) resolve(ctx context.Context, cause error) (done bool, err error) {
+// resolve finds out, on a session of its own, what became of a transaction (spec/lake.md §5): effect tells from what the control
+// table says whether it is stored. A slot that has another owner is an error. Afterwards k.seq is where the fence is.
+func (k *sink) resolve(ctx context.Context, cause error, effect func(SlotState) (bool, error)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -594,19 +606,36 @@ func (k *sink) resolve(ctx context.Context, cause error) (done bool, err error) 
 			}
 			continue
 		}
-		switch {
-		case st.Owner != k.owner:
+		if st.Owner != k.owner {
 			return false, fenced(k.c, k.slot, k.seq)
-		case st.Seq == k.seq+1:
-			return true, nil
-		case st.Seq == k.seq:
-			if sluice.CodeOf(cause) == "SLUICE-CHANGELOG-FENCED" { // the fence was right, so an offset was not
-				return false, sluice.E("SLUICE-CHANGELOG-CONTROL", fmt.Sprintf("flush slot %d of changelog %s", k.slot, k.c.Name),
-					"an offset in the lake is not where this owner has left it", "write nothing by hand to the control tables; then `sluice changelog resume`", cause)
+		}
+		// A replay moves the fence under the same owner, so the effect is what tells.
+		k.seq = st.Seq
+		return effect(st)
+	}
+}
+
+// landed tells from the offsets whether a flush is stored: they all are where it has put them, or where it has found them.
+func landed(c *Changelog, ranges []Range) func(SlotState) (bool, error) {
+	return func(st SlotState) (bool, error) {
+		next := st.Next()
+		after, before := 0, 0
+		for _, r := range ranges {
+			switch next[r.Partition] {
+			case r.Next:
+				after++
+			case r.Expected:
+				before++
 			}
+		}
+		switch len(ranges) {
+		case after:
+			return true, nil
+		case before:
 			return false, nil
 		}
-		return false, fenced(k.c, k.slot, k.seq)
+		return false, sluice.E("SLUICE-CHANGELOG-CONTROL", fmt.Sprintf("flush changelog %s", c.Name), "an offset in the lake is not where this owner has left it",
+			"write nothing by hand to the control tables; then `sluice changelog resume`", nil)
 	}
 }
 
