@@ -139,12 +139,20 @@ func (b *Buffer) chunk() *chunk {
 		if c := b.chunks[n-1]; c.rows < chunkRows && c.used() < chunkBytes {
 			return c
 		}
-		b.full += b.chunks[n-1].held()
+		last := b.chunks[n-1]
+		b.full += last.held()
+		c := &chunk{}
+		for i, col := range last.cols { // messages are much like those before them: little is copied, and little stays empty
+			c.cols[i] = make([]byte, 0, len(col)+len(col)/32+chunkSlack)
+		}
+		b.chunks = append(b.chunks, c)
+		return c
 	}
-	c := &chunk{}
-	b.chunks = append(b.chunks, c)
-	return c
+	b.chunks = append(b.chunks, &chunk{})
+	return b.chunks[0]
 }
+
+const chunkSlack = 1 << 10
 
 // Rows is the number of messages in the buffer.
 func (b *Buffer) Rows() int64 { return b.rows }

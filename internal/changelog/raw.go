@@ -62,7 +62,7 @@ const (
 
 // A chunk becomes a row group: the engine reads row groups in parallel.
 const (
-	chunkBytes = 4 << 20
+	chunkBytes = 2 << 20
 	chunkRows  = 64 << 10
 )
 

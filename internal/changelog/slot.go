@@ -254,6 +254,7 @@ func (w *slot) follow(ctx, hurry context.Context) (err error) {
 
 const (
 	pollFor     = 100 * time.Millisecond
+	pollRecords = 20_000 // between two looks at memory and thresholds
 	memoryPause = 20 * time.Millisecond
 )
 
@@ -292,7 +293,7 @@ func (w *slot) idle(ctx context.Context) error {
 func (w *slot) fetch(ctx context.Context) error {
 	poll, cancel := context.WithTimeout(ctx, pollFor)
 	defer cancel()
-	fetches := w.client.PollFetches(poll)
+	fetches := w.client.PollRecords(poll, pollRecords)
 	fetches.EachRecord(func(r *kgo.Record) { take(w.buffer, r) })
 	var cause error
 	fetches.EachError(func(_ string, _ int32, err error) {
