@@ -67,7 +67,7 @@ func newRoot(out *output) *cobra.Command {
 // commands in the order of the help.
 var commands = []func(*output) *cobra.Command{
 	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
-	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand,
+	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand, newChangelogCommand,
 }
 
 // usage is the error of a malformed command line.

@@ -43,7 +43,9 @@ type Deps struct {
 	Enqueued func(result string, n int)
 	// Auth says who may call; nil: whoever reaches this machine's loopback may do everything.
 	Auth *Auth
-	Log  *slog.Logger
+	// Changelogs are the topics that are kept in tables.
+	Changelogs Changelogs
+	Log        *slog.Logger
 }
 
 // maxBody is the largest request body.
@@ -71,6 +73,7 @@ func New(d Deps) http.Handler {
 	api := humago.New(mux, cfg)
 	for _, routes := range []func(huma.API, Deps){
 		orgRoutes, teamRoutes, userRoutes, credentialRoutes, tokenRoutes, discoveryRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
+		changelogRoutes,
 	} {
 		routes(api, d)
 	}

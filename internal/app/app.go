@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/changelog"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/extension"
@@ -39,7 +40,8 @@ type App struct {
 	server      atomic.Pointer[warehouse.Server] // nil until startWarehouse
 	provisioner *provisioner
 	credentials *credentials
-	loader      *load.Loader // nil without the role loader
+	loader      *load.Loader      // nil without the role loader
+	changelogs  *changelog.Runner // nil without the role changelog
 	metrics     *metrics
 
 	roles         roleSet
@@ -80,6 +82,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 	if cfg.Has(config.RoleLoader) {
 		a.loader = a.newLoader()
 	}
+	if cfg.Has(config.RoleChangelog) {
+		a.changelogs = a.newChangelogs()
+		a.metrics.changelog.runner.Store(a.changelogs)
+	}
 	return a, nil
 }
 
@@ -115,6 +121,10 @@ func (a *App) Run(ctx context.Context) (err error) {
 		// Last, because it works through the warehouse; first to stop, because it has work under way.
 		g.start(ctx, "loader", a.loader.Run)
 		a.roles.set(config.RoleLoader, true)
+	}
+	if a.changelogs != nil {
+		g.start(ctx, "changelog", a.changelogs.Run)
+		a.roles.set(config.RoleChangelog, true)
 	}
 	if a.cfg.Has(config.RoleAPI) {
 		forget, err := a.announce(ctx)
@@ -161,7 +171,8 @@ func (a *App) apiDeps() api.Deps {
 		Control: a.orgs, Streams: a.streams, Queue: a.queue, Server: a.Server, Healthy: a.healthy, Ready: a.ready.list,
 		NewLake: func(org sluice.Org, extra []string) (control.Lake, error) { return newLake(a.cfg, org, extra) },
 		Metrics: a.metrics.handler(), Observe: a.metrics.observe, Log: a.log,
-		Enqueued: func(result string, n int) { a.metrics.enqueued.WithLabelValues(result).Add(float64(n)) },
+		Changelogs: &changelogs{a.newChangelogAdmin(), a.changelogs},
+		Enqueued:   func(result string, n int) { a.metrics.enqueued.WithLabelValues(result).Add(float64(n)) },
 	}
 	if a.cfg.HTTP.Auth.Mode == config.AuthToken {
 		d.Auth = &api.Auth{Rate: float64(a.cfg.HTTP.Rate)}
@@ -250,21 +261,12 @@ func (a *App) openEngines() error {
 
 // newLoader makes the loader. It reaches its own process's warehouse over the wire, like any other.
 func (a *App) newLoader() *load.Loader {
-	dialer := &lake.Dialer{
-		Addr: func() string {
-			if own := a.WarehouseAddr(); own != "" {
-				return own
-			}
-			return a.cfg.Loader.Warehouse
-		},
-		Credentials: a.credentials,
-	}
 	c := a.cfg.Loader
 	return load.New(load.Config{
 		Owner: ownerID(), Concurrency: c.Concurrency, Poll: c.Poll.D(), BatchTimeout: c.BatchTimeout.D(), LeaseTTL: c.Lease.TTL.D(),
 		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(), Linger: c.Session.Idle.D(), SessionAge: c.Session.MaxAge.D(),
 		Limits: load.Limits{MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase.D(), SecondLook: c.SecondLook.D()},
 	}, load.Deps{
-		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(dialer), a.metrics.load}, Log: a.log,
+		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(a.newDialer()), a.metrics.load}, Log: a.log,
 	})
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	sweepErrors prometheus.Counter
 	headRepairs prometheus.Counter
 	load        *loadMetrics
+	changelog   *changelogMetrics
 	queue       *queueGauges
 }
 
@@ -38,6 +39,7 @@ func newMetrics(a *App) *metrics {
 	m.registry.MustRegister(m.requests, m.requestTime, m.enqueued, m.sweepErrors, m.headRepairs, build, &stateCollector{a},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
+	m.changelog = newChangelogMetrics(m.registry)
 	return m
 }
 

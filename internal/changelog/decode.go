@@ -246,7 +246,9 @@ func newStamp(at time.Time) stamp {
 	return stamp{at, at.Format("2006-01") + "-01"}
 }
 
-func (s stamp) sql() string { return "TIMESTAMPTZ " + lake.Literal(s.at.Format("2006-01-02 15:04:05.000000Z07:00")) }
+func (s stamp) sql() string {
+	return "TIMESTAMPTZ " + lake.Literal(s.at.Format("2006-01-02 15:04:05.000000Z07:00"))
+}
 
 // metadata lists the metadata columns of a table of this definition, with the expressions of their values.
 func (s Source) metadata(p Plan, st stamp) [][2]string {

@@ -166,7 +166,7 @@ func (w *slot) check(ctx context.Context) error {
 	case v.Halt != nil:
 		return v.Halt
 	case len(v.New) > 0:
-		w.log.InfoContext(ctx, "topic has new partitions: keys may have moved between partitions", "code", "SLUICE-CHANGELOG-PARTITIONS", "partitions", v.New)
+		w.log.WarnContext(ctx, "topic has new partitions: keys may have moved between partitions", "partitions", v.New)
 		if err := w.sink.addPartitions(ctx, w.state, v.New); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 // sluice.yaml, `--loader.lease.ttl` as a flag, SLUICE_LOADER__LEASE__TTL in the environment.
 type Config struct {
 	Data      string    `key:"data" default:"./sluice-data" env:"SLUICE_DATA" doc:"directory of state, lakes, extracts and extensions"`
-	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, loader"`
+	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, loader, changelog"`
 	Instance  string    `key:"instance" doc:"name of this process; default: host name and a random part"`
 	Server    string    `key:"server" env:"SLUICE_SERVER" doc:"URL of the server that commands talk to; default: the one that runs on the data directory"`
 	Log       Log       `key:"log"`
@@ -22,6 +22,8 @@ type Config struct {
 	Delta     Delta     `key:"delta"`
 	Loader    Loader    `key:"loader"`
 	Sweep     Sweep     `key:"sweep"`
+	Kafka     Kafka     `key:"kafka"`
+	Changelog Changelog `key:"changelog"`
 }
 
 // Log says what is logged and how.
@@ -158,15 +160,53 @@ type Sweep struct {
 	Interval Duration `key:"interval" default:"30s" doc:"how often the queue is swept"`
 }
 
+// Kafka says how the brokers of changelogs are reached.
+type Kafka struct {
+	Brokers []string  `key:"brokers" doc:"host:port of some brokers"`
+	TLS     KafkaTLS  `key:"tls"`
+	SASL    KafkaSASL `key:"sasl"`
+}
+
+// KafkaTLS is the encryption towards brokers.
+type KafkaTLS struct {
+	Mode       string `key:"mode" default:"off" doc:"off or on"`
+	CAFile     string `key:"ca_file" doc:"certificates of who signs the brokers'; default: the system's"`
+	CertFile   string `key:"cert_file" doc:"client certificate, for brokers that ask for one"`
+	KeyFile    string `key:"key_file" doc:"key of the client certificate"`
+	ServerName string `key:"server_name" doc:"name in the brokers' certificates, if it is not the one in brokers"`
+}
+
+// KafkaSASL is the login at brokers.
+type KafkaSASL struct {
+	Mechanism string `key:"mechanism" doc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM; empty: none"`
+	User      string `key:"user" doc:"user, or access key"`
+	Password  Secret `key:"password" doc:"password, token or secret key"`
+}
+
+// Changelog configures how topics are taken into lakes.
+type Changelog struct {
+	FlushBytes       Size     `key:"flush_bytes" default:"100MiB" doc:"a buffer of so many bytes of messages is written"`
+	FlushRows        int      `key:"flush_rows" default:"1000000" doc:"a buffer of so many messages is written"`
+	FlushInterval    Duration `key:"flush_interval" default:"60s" doc:"a buffer whose oldest message is so old is written"`
+	MaxFlushInterval Duration `key:"max_flush_interval" default:"300s" doc:"the interval stretches up to this while files are small"`
+	MemoryLimit      Size     `key:"memory_limit" default:"512MiB" doc:"what all buffers of this process may hold"`
+	FetchMaxBytes    Size     `key:"fetch_max_bytes" default:"50MiB" doc:"the most that is fetched at once"`
+	Check            Duration `key:"check" default:"60s" doc:"how often a topic's partitions are looked at"`
+	Poll             Duration `key:"poll" default:"2s" doc:"how often free slots are looked for"`
+	Slots            []string `key:"slots" doc:"numbers of the slots that this process works on, of every changelog; empty: its share of what is free"`
+	Lease            Lease    `key:"lease"`
+}
+
 // The roles that `sluice serve` knows.
 const (
 	RoleAPI       = "api"
 	RoleWarehouse = "warehouse"
 	RoleLoader    = "loader"
+	RoleChangelog = "changelog"
 )
 
 // AllRoles are the roles in the order in which they start.
-var AllRoles = []string{RoleAPI, RoleWarehouse, RoleLoader}
+var AllRoles = []string{RoleAPI, RoleWarehouse, RoleLoader, RoleChangelog}
 
 // Has reports whether the process has a role.
 func (c *Config) Has(role string) bool {

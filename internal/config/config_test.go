@@ -70,6 +70,26 @@ var sample = map[string][2]string{
 	"loader.warehouse":              {"127.0.0.1:3", "127.0.0.1:3"},
 	"loader.extract_prefixes":       {"/srv/a,/srv/b", "/srv/a,/srv/b"},
 	"sweep.interval":                {"1m", "1m"},
+	"kafka.brokers":                 {"127.0.0.1:9092,b:9093", "127.0.0.1:9092,b:9093"},
+	"kafka.tls.mode":                {"on", "on"},
+	"kafka.tls.ca_file":             {"/srv/ca.pem", "/srv/ca.pem"},
+	"kafka.tls.cert_file":           {"/srv/c.pem", "/srv/c.pem"},
+	"kafka.tls.key_file":            {"/srv/k.pem", "/srv/k.pem"},
+	"kafka.tls.server_name":         {"broker", "broker"},
+	"kafka.sasl.mechanism":          {"SCRAM-SHA-512", "SCRAM-SHA-512"},
+	"kafka.sasl.user":               {"alice", "alice"},
+	"kafka.sasl.password":           {"env:KEY_OF_TEST", "*** (env KEY_OF_TEST)"},
+	"changelog.flush_bytes":         {"1MiB", "1MiB"},
+	"changelog.flush_rows":          {"5", "5"},
+	"changelog.flush_interval":      {"2s", "2s"},
+	"changelog.max_flush_interval":  {"3s", "3s"},
+	"changelog.memory_limit":        {"32MiB", "32MiB"},
+	"changelog.fetch_max_bytes":     {"2MiB", "2MiB"},
+	"changelog.check":               {"4s", "4s"},
+	"changelog.poll":                {"5s", "5s"},
+	"changelog.slots":               {"0,2", "0,2"},
+	"changelog.lease.ttl":           {"2m", "2m"},
+	"changelog.lease.heartbeat":     {"3s", "3s"},
 }
 
 // needs are the keys without which others are refused.
@@ -82,6 +102,8 @@ var needs = map[string]map[string]string{
 	"http.auth.discovery_secret": {"http.auth.mode": "token"},
 	"http.tls.cert":              {"http.tls.key": "/srv/key.pem"},
 	"http.tls.key":               {"http.tls.cert": "/srv/cert.pem"},
+	"kafka.tls.cert_file":        {"kafka.tls.key_file": "/srv/k.pem"},
+	"kafka.tls.key_file":         {"kafka.tls.cert_file": "/srv/c.pem"},
 }
 
 func yamlOf(values map[string]string) string {

@@ -51,6 +51,7 @@ func (r *reader) complete() {
 		r.directory("loader.extract_prefixes", &c.Loader.ExtractPrefixes[i])
 	}
 	r.numbers(c)
+	r.kafka(c)
 	if c.Loader.Lease.Heartbeat*2 > c.Loader.Lease.TTL {
 		r.wrong("loader.lease.heartbeat", fmt.Sprintf("it must be at most half of loader.lease.ttl, which is %s", c.Loader.Lease.TTL))
 	}
@@ -74,6 +75,7 @@ func (r *reader) numbers(c *Config) {
 		{"loader.concurrency", c.Loader.Concurrency, 1, 1000},
 		{"loader.max_attempts", c.Loader.MaxAttempts, 1, 1000},
 		{"http.rate", c.HTTP.Rate, 0, 1_000_000},
+		{"changelog.flush_rows", c.Changelog.FlushRows, 1, 100_000_000},
 	} {
 		if n.value < n.least || n.value > n.to {
 			r.wrong(n.path, fmt.Sprintf("it must be between %d and %d", n.least, n.to))
@@ -93,6 +95,11 @@ func (r *reader) numbers(c *Config) {
 		{"loader.session.idle", c.Loader.Session.Idle},
 		{"loader.session.max_age", c.Loader.Session.MaxAge},
 		{"sweep.interval", c.Sweep.Interval},
+		{"changelog.flush_interval", c.Changelog.FlushInterval},
+		{"changelog.check", c.Changelog.Check},
+		{"changelog.poll", c.Changelog.Poll},
+		{"changelog.lease.ttl", c.Changelog.Lease.TTL},
+		{"changelog.lease.heartbeat", c.Changelog.Lease.Heartbeat},
 	} {
 		if d.value <= 0 {
 			r.wrong(d.path, "it must be more than 0")

@@ -152,6 +152,23 @@ var Codes = []CodeInfo{
 	{"SLUICE-WAREHOUSE-LISTEN", KindFailed, 500, "a port cannot be opened"},
 	{"SLUICE-WAREHOUSE-REFUSED", KindRefused, 403, "the statement may not run in a warehouse"},
 
+	// changelogs
+	{"SLUICE-CHANGELOG-NOT-FOUND", KindNotFound, 404, "no such changelog"},
+	{"SLUICE-CHANGELOG-EXISTS", KindRefused, 409, "the changelog or its table exists already"},
+	{"SLUICE-CHANGELOG-INVALID", KindUsage, 422, "the changelog's definition has a mistake"},
+	{"SLUICE-CHANGELOG-DECODER", KindUnsupported, 422, "the changelog's decoder is not built"},
+	{"SLUICE-CHANGELOG-STATE", KindRefused, 409, "the changelog is not in a state that allows this"},
+	{"SLUICE-CHANGELOG-FENCED", KindFailed, 409, "another process owns the slot by now"},
+	{"SLUICE-CHANGELOG-CONTROL", KindFailed, 500, "the control table of a slot is not as it must be"},
+	{"SLUICE-CHANGELOG-TABLE", KindFailed, 500, "the changelog's table is gone"},
+	{"SLUICE-CHANGELOG-TOPIC", KindFailed, 503, "the topic cannot be read"},
+	{"SLUICE-CHANGELOG-AUTH", KindFailed, 500, "the brokers refuse the credential"},
+	{"SLUICE-CHANGELOG-GAP", KindFailed, 409, "messages are lost: the topic begins behind what the lake needs"},
+	{"SLUICE-CHANGELOG-TRUNCATED", KindFailed, 409, "the topic has lost messages that the lake has"},
+	{"SLUICE-CHANGELOG-TOPIC-RECREATED", KindFailed, 409, "the topic is another one than before"},
+	{"SLUICE-CHANGELOG-POISON-FLOOD", KindFailed, 422, "most messages cannot be rows"},
+	{"SLUICE-CHANGELOG-VALUES", KindFailed, 503, "the list of include_values was not taken"},
+
 	// demo
 	{"SLUICE-DEMO-MISMATCH", KindFailed, 500, "the demo's result is not the right answer"},
 }
