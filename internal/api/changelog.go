@@ -160,7 +160,47 @@ type ChangelogName struct {
 	Name string `path:"name"`
 }
 
+// noChangelogs answers where the process has no changelogs.
+type noChangelogs struct{}
+
+func errNoChangelogs() error {
+	return sluice.E("SLUICE-CHANGELOG-NOT-FOUND", "look for changelogs", "this process knows of none", "ask a server that serves the whole API", nil)
+}
+
+func (noChangelogs) Add(context.Context, NewChangelog, control.By) (AddedChangelog, error) {
+	return AddedChangelog{}, errNoChangelogs()
+}
+func (noChangelogs) List(context.Context) ([]Changelog, error) { return nil, nil }
+func (noChangelogs) Status(context.Context, string) (ChangelogStatus, error) {
+	return ChangelogStatus{}, errNoChangelogs()
+}
+func (noChangelogs) Pause(context.Context, string, control.By) error { return errNoChangelogs() }
+func (noChangelogs) Configure(context.Context, string, string, control.By) error {
+	return errNoChangelogs()
+}
+
+func (noChangelogs) Resume(context.Context, string, string, control.By) error {
+	return errNoChangelogs()
+}
+
+func (noChangelogs) Replay(context.Context, string, ChangelogSelection) (ChangelogReplay, error) {
+	return ChangelogReplay{}, errNoChangelogs()
+}
+
+func (noChangelogs) Quarantine(context.Context, string, ChangelogSelection, int, bool) ([]PoisonedMessage, error) {
+	return nil, errNoChangelogs()
+}
+
+func (noChangelogs) Discard(context.Context, string, ChangelogSelection) (int64, error) {
+	return 0, errNoChangelogs()
+}
+
+func (noChangelogs) Drop(context.Context, string, bool, control.By) error { return errNoChangelogs() }
+
 func changelogRoutes(api huma.API, d Deps) {
+	if d.Changelogs == nil {
+		d.Changelogs = noChangelogs{}
+	}
 	done := func(name string, n int64, err error) (*body[ChangelogDone], error) {
 		return answer(ChangelogDone{name, n}, err)
 	}
