@@ -68,6 +68,7 @@ func newRoot(out *output) *cobra.Command {
 var commands = []func(*output) *cobra.Command{
 	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
 	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand, newChangelogCommand,
+	newBackfillCommand, newCopyCommand, newVerifyCommand,
 }
 
 // usage is the error of a malformed command line.

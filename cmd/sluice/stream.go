@@ -23,6 +23,7 @@ func newStreamCommand(out *output) *cobra.Command {
 
 type streamAddOptions struct {
 	Org, StreamID, SourceType, Prefix, Name, SyncType string
+	DeltaURI                                          string
 	TeamID                                            int64
 	Keys, DedupeOrder                                 []string
 	SchemaPolicy, OptionsJSON                         string
@@ -38,6 +39,7 @@ func (o *streamAddOptions) AddFlags(fset *pflag.FlagSet) {
 	fset.StringVar(&o.Prefix, "prefix", "", "prefix of the source")
 	fset.StringVar(&o.Name, "name", "", "name of the source table")
 	fset.StringVar(&o.SyncType, "sync-type", "", "full_refresh, incremental, append or cdc")
+	fset.StringVar(&o.DeltaURI, "delta-uri", "", "Delta table with the stream's history: a path, or a file: or s3: URI")
 	fset.StringSliceVar(&o.Keys, "primary-key", nil, "column of the primary key; may be repeated")
 	fset.StringSliceVar(&o.DedupeOrder, "dedupe-order", nil, "column whose greatest value is the newest row; may be repeated")
 	fset.BoolVar(&o.UniqueKeys, "unique-keys", false, "the producer vouches for unique keys in a first-ever run")
@@ -102,7 +104,7 @@ func runStreamAdd(ctx context.Context, s *server, o streamAddOptions, out *outpu
 	}
 	added, err := client.Post[api.Stream](ctx, s.Client, "/orgs/"+url.PathEscape(o.Org)+"/streams", api.AddStream{
 		StreamID: o.StreamID, TeamID: o.TeamID, SourceType: o.SourceType, Prefix: o.Prefix, Name: o.Name, SyncType: o.SyncType,
-		Options: options, DryRun: o.DryRun,
+		DeltaURI: absolute(o.DeltaURI), Options: options, DryRun: o.DryRun,
 	})
 	if err != nil {
 		return err

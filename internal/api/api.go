@@ -23,12 +23,15 @@ type Deps struct {
 	Control *control.Store
 	Streams *stream.Store
 	Queue   *queue.Store
+	Planner Planner // of histories; nil leaves its routes out
 	// NewLake says where the lake of a new org is to be; extra are further extract prefixes.
 	NewLake func(org sluice.Org, extra []string) (control.Lake, error)
 	// OrgCreated is told of each new org, so that its warehouse is provisioned soon.
 	OrgCreated func(ctx context.Context, org sluice.Org) error
 	// TableExists asks a lake for a table; nil where this process has no engine.
 	TableExists func(ctx context.Context, org sluice.Org, schema, table string) (bool, error)
+	// HistoryAllowed says why an org may not read a Delta table; nil: it may.
+	HistoryAllowed func(ctx context.Context, org sluice.Org, uri string) error
 	// Server tells about this process, from memory.
 	Server func() Server
 	// Healthy says why the process should be restarted, from memory; nil means never.
@@ -73,7 +76,7 @@ func New(d Deps) http.Handler {
 	api := humago.New(mux, cfg)
 	for _, routes := range []func(huma.API, Deps){
 		orgRoutes, teamRoutes, userRoutes, credentialRoutes, tokenRoutes, discoveryRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
-		changelogRoutes,
+		changelogRoutes, backfillRoutes,
 	} {
 		routes(api, d)
 	}

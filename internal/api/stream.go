@@ -62,9 +62,9 @@ type AddStream struct {
 	TeamID     int64          `json:"team_id"`
 	SourceType string         `json:"source_type" minLength:"1" maxLength:"200"`
 	Prefix     string         `json:"prefix,omitempty" maxLength:"200"`
-	DeltaURI   string         `json:"delta_uri,omitempty" maxLength:"2000" doc:"Delta table with the stream's history"`
 	Name       string         `json:"name" minLength:"1" maxLength:"500"`
 	SyncType   string         `json:"sync_type" doc:"full_refresh, incremental, append or cdc"`
+	DeltaURI   string         `json:"delta_uri,omitempty" maxLength:"2000" doc:"Delta table with the stream's history; its batches wait for reports of it"`
 	Options    sluice.Options `json:"options,omitempty"`
 	DryRun     bool           `json:"dry_run,omitempty"`
 }
@@ -242,6 +242,11 @@ func addStream(ctx context.Context, d Deps, org sluice.Org, in AddStream) (Strea
 	n := stream.NewStream{
 		StreamID: sluice.StreamID(in.StreamID), Org: org, TeamID: sluice.TeamID(in.TeamID), SourceType: in.SourceType, Prefix: in.Prefix,
 		Name: in.Name, SyncType: sync, DeltaURI: in.DeltaURI, Options: in.Options,
+	}
+	if in.DeltaURI != "" && d.HistoryAllowed != nil {
+		if err := d.HistoryAllowed(ctx, org, in.DeltaURI); err != nil {
+			return Stream{}, sluice.E("SLUICE-LOAD-PATH-REFUSED", doing, "delta_uri: "+err.Error(), "put the table below one of the org's extract prefixes", err)
+		}
 	}
 	if in.DryRun {
 		if _, err := d.Control.Team(ctx, org, n.TeamID); err != nil {

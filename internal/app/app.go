@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/backfill"
 	"sluice/internal/changelog"
 	"sluice/internal/config"
 	"sluice/internal/control"
@@ -42,6 +43,8 @@ type App struct {
 	credentials *credentials
 	loader      *load.Loader      // nil without the role loader
 	changelogs  *changelog.Runner // nil without the role changelog
+	history     *backfill.Delta
+	planner     *backfill.Planner
 	metrics     *metrics
 
 	roles         roleSet
@@ -79,6 +82,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 	a.credentials = &credentials{orgs: a.orgs, held: map[sluice.Org]lake.Credential{}}
 	a.provisioner = newProvisioner(cfg, a.orgs, a.log)
 	a.metrics = newMetrics(a)
+	a.history = a.newHistory()
+	a.planner = a.newPlanner()
 	if cfg.Has(config.RoleLoader) {
 		a.loader = a.newLoader()
 	}
@@ -116,6 +121,10 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if a.cfg.Has(config.RoleAPI) || a.cfg.Has(config.RoleLoader) {
 		g.start(ctx, "inbox", a.drainInbox)
 		g.start(ctx, "sweep", a.sweep)
+	}
+	if a.cfg.Has(config.RolePlanner) {
+		// It reads lakes through the warehouse, and what it stores is the loader's work.
+		a.startPlanner(ctx, g)
 	}
 	if a.loader != nil {
 		// Last, because it works through the warehouse; first to stop, because it has work under way.
@@ -173,6 +182,7 @@ func (a *App) apiDeps() api.Deps {
 		Metrics: a.metrics.handler(), Observe: a.metrics.observe, Log: a.log,
 		Changelogs: &changelogs{a.newChangelogAdmin(), a.changelogs},
 		Enqueued:   func(result string, n int) { a.metrics.enqueued.WithLabelValues(result).Add(float64(n)) },
+		Planner:    a.planner, HistoryAllowed: func(ctx context.Context, org sluice.Org, uri string) error { return historyAllowed(ctx, a, org, uri) },
 	}
 	if a.cfg.HTTP.Auth.Mode == config.AuthToken {
 		d.Auth = &api.Auth{Rate: float64(a.cfg.HTTP.Rate)}
@@ -263,10 +273,10 @@ func (a *App) openEngines() error {
 func (a *App) newLoader() *load.Loader {
 	c := a.cfg.Loader
 	return load.New(load.Config{
-		Owner: ownerID(), Concurrency: c.Concurrency, Poll: c.Poll.D(), BatchTimeout: c.BatchTimeout.D(), LeaseTTL: c.Lease.TTL.D(),
+		Owner: ownerID(), Concurrency: c.Concurrency, Poll: c.Poll.D(), BatchTimeout: c.BatchTimeout.D(), ChunkTimeout: c.ChunkTimeout.D(), LeaseTTL: c.Lease.TTL.D(),
 		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(), Linger: c.Session.Idle.D(), SessionAge: c.Session.MaxAge.D(),
 		Limits: load.Limits{MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase.D(), SecondLook: c.SecondLook.D()},
 	}, load.Deps{
-		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(a.newDialer()), a.metrics.load}, Log: a.log,
+		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(a.newDialer()), a.metrics.load}, Sources: a.history, Log: a.log,
 	})
 }

@@ -23,6 +23,7 @@ type metrics struct {
 	load        *loadMetrics
 	changelog   *changelogMetrics
 	queue       *queueGauges
+	backfill    *backfillMetrics
 }
 
 func newMetrics(a *App) *metrics {
@@ -40,6 +41,7 @@ func newMetrics(a *App) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
 	m.changelog = newChangelogMetrics(m.registry)
+	m.backfill = newBackfillMetrics(m.registry)
 	return m
 }
 

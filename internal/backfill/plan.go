@@ -146,3 +146,9 @@ func key(values []*string) string {
 	}
 	return b.String()
 }
+
+// short names a document in a file's name.
+func short(doc []byte) string {
+	sum := sha256.Sum256(doc)
+	return hex.EncodeToString(sum[:8])
+}

@@ -9,7 +9,7 @@ import (
 // sluice.yaml, `--loader.lease.ttl` as a flag, SLUICE_LOADER__LEASE__TTL in the environment.
 type Config struct {
 	Data      string    `key:"data" default:"./sluice-data" env:"SLUICE_DATA" doc:"directory of state, lakes, extracts and extensions"`
-	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, loader, changelog"`
+	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, planner, loader, changelog"`
 	Instance  string    `key:"instance" doc:"name of this process; default: host name and a random part"`
 	Server    string    `key:"server" env:"SLUICE_SERVER" doc:"URL of the server that commands talk to; default: the one that runs on the data directory"`
 	Log       Log       `key:"log"`
@@ -21,6 +21,7 @@ type Config struct {
 	Store     Store     `key:"store"`
 	Delta     Delta     `key:"delta"`
 	Loader    Loader    `key:"loader"`
+	Backfill  Backfill  `key:"backfill"`
 	Sweep     Sweep     `key:"sweep"`
 	Kafka     Kafka     `key:"kafka"`
 	Changelog Changelog `key:"changelog"`
@@ -133,6 +134,7 @@ type Loader struct {
 	Concurrency     int      `key:"concurrency" default:"16" doc:"streams that are loaded at once"`
 	Poll            Duration `key:"poll" default:"2s" doc:"how often work is looked for when nothing tells of any"`
 	BatchTimeout    Duration `key:"batch_timeout" default:"30m" doc:"longest time for one batch"`
+	ChunkTimeout    Duration `key:"chunk_timeout" default:"2h" doc:"longest time for one chunk of a history"`
 	MaxAttempts     int      `key:"max_attempts" default:"5" doc:"counted attempts before a batch goes to quarantine"`
 	DrainTimeout    Duration `key:"drain_timeout" default:"30s" doc:"how long begun batches may go on at shutdown"`
 	RetryBase       Duration `key:"retry_base" default:"5s" doc:"wait after the first counted failure; doubled each time"`
@@ -141,6 +143,15 @@ type Loader struct {
 	Session         Session  `key:"session"`
 	Warehouse       string   `key:"warehouse" doc:"address of the warehouse to load into, for a process without the role warehouse; default: warehouse.listen"`
 	ExtractPrefixes []string `key:"extract_prefixes" doc:"further directories that every new org may load extracts from"`
+}
+
+// Backfill configures the planning of histories.
+type Backfill struct {
+	PerOrg     int      `key:"per_org" default:"1" doc:"histories of one org that are loaded at once; an org may have a limit of its own"`
+	Global     int      `key:"global" default:"5" doc:"histories that are loaded at once"`
+	Interval   Duration `key:"interval" default:"5s" doc:"how often the planner looks for something to do"`
+	LookAgain  Duration `key:"look_again" default:"20s" doc:"wait before a source that is not there, or is empty, is looked at again"`
+	EmptyApart Duration `key:"empty_apart" default:"60s" doc:"an empty history is believed when two looks so far apart agree"`
 }
 
 // Lease configures the right of a loader to work on a stream.
@@ -201,12 +212,13 @@ type Changelog struct {
 const (
 	RoleAPI       = "api"
 	RoleWarehouse = "warehouse"
+	RolePlanner   = "planner"
 	RoleLoader    = "loader"
 	RoleChangelog = "changelog"
 )
 
 // AllRoles are the roles in the order in which they start.
-var AllRoles = []string{RoleAPI, RoleWarehouse, RoleLoader, RoleChangelog}
+var AllRoles = []string{RoleAPI, RoleWarehouse, RolePlanner, RoleLoader, RoleChangelog}
 
 // Has reports whether the process has a role.
 func (c *Config) Has(role string) bool {

@@ -76,6 +76,8 @@ func (r *reader) numbers(c *Config) {
 		{"loader.max_attempts", c.Loader.MaxAttempts, 1, 1000},
 		{"http.rate", c.HTTP.Rate, 0, 1_000_000},
 		{"changelog.flush_rows", c.Changelog.FlushRows, 1, 100_000_000},
+		{"backfill.per_org", c.Backfill.PerOrg, 0, 1000},
+		{"backfill.global", c.Backfill.Global, 0, 10_000},
 	} {
 		if n.value < n.least || n.value > n.to {
 			r.wrong(n.path, fmt.Sprintf("it must be between %d and %d", n.least, n.to))
@@ -87,6 +89,10 @@ func (r *reader) numbers(c *Config) {
 	}{
 		{"loader.poll", c.Loader.Poll},
 		{"loader.batch_timeout", c.Loader.BatchTimeout},
+		{"loader.chunk_timeout", c.Loader.ChunkTimeout},
+		{"backfill.interval", c.Backfill.Interval},
+		{"backfill.look_again", c.Backfill.LookAgain},
+		{"backfill.empty_apart", c.Backfill.EmptyApart},
 		{"loader.drain_timeout", c.Loader.DrainTimeout},
 		{"loader.retry_base", c.Loader.RetryBase},
 		{"loader.second_look", c.Loader.SecondLook},

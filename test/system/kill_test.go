@@ -167,15 +167,15 @@ func TestDemo(t *testing.T) {
 			Rows, Expected int64
 			OK             bool
 		} `json:"tables"`
-		Batches, Markers int64
-		Killed           struct {
+		Batches, Markers, Covered int64
+		Killed                    struct {
 			PID     int `json:"pid"`
 			NextPID int `json:"next_pid"`
 		} `json:"killed"`
 	}
 	for range 2 { // the second one replaces the first
 		r := answer[report](t, i, "demo")
-		if !r.OK || len(r.Tables) != 5 || r.Tables[4].Rows != 141193 || r.Batches != 10 || r.Markers != 10 || r.Killed.PID == 0 || r.Killed.NextPID == 0 {
+		if !r.OK || len(r.Tables) != 5 || r.Tables[4].Rows != 336776 || r.Covered != 3 || r.Batches != 10 || r.Markers != 10 || r.Killed.PID == 0 || r.Killed.NextPID == 0 {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +23,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/sluice"
+	"sluice/internal/stream"
 )
 
 // The demo's objects.
@@ -45,6 +48,8 @@ type Report struct {
 	Data    string  `json:"data"`
 	Tables  []Table `json:"tables"`
 	Batches int64   `json:"batches"`
+	Covered int64   `json:"covered"` // batches that the flights' history holds already
+	History History `json:"history"`
 	Markers int64   `json:"markers"` // records in the lake that a batch is applied; each batch has one
 	Killed  Kill    `json:"killed"`
 	Seconds float64 `json:"seconds"`
@@ -60,6 +65,13 @@ type Table struct {
 	Missing  int64  `json:"missing"`  // rows of the files, corrections applied, that are not in the table
 	Extra    int64  `json:"extra"`    // rows of the table that are not in the files
 	OK       bool   `json:"ok"`
+}
+
+// History is what became of the flights' Delta table.
+type History struct {
+	Version int64 `json:"version"`
+	Rows    int64 `json:"rows"`
+	Chunks  int64 `json:"chunks"`
 }
 
 // Kill says how the loader was killed.
@@ -128,7 +140,8 @@ func prepare(ctx context.Context, o Options) (*config.Loaded, error) {
 	}
 	// Whatever server runs on this machine keeps its ports.
 	set := map[string]string{
-		"data": o.Data, "roles": "api,warehouse", "http.listen": "127.0.0.1:0", "warehouse.listen": "127.0.0.1:0", "log.format": "json",
+		"data": o.Data, "roles": "api,warehouse,planner", "http.listen": "127.0.0.1:0", "warehouse.listen": "127.0.0.1:0", "log.format": "json",
+		"backfill.interval": "200ms",
 	}
 	if o.Extensions != "" {
 		set["warehouse.extensions"] = o.Extensions
@@ -170,7 +183,8 @@ func load(ctx context.Context, a *app.App, cfg *config.Loaded, o Options, report
 	if err != nil {
 		return err
 	}
-	streams, err := register(ctx, c)
+	history := filepath.Join(app.ExtractDir(&cfg.Config, Org), "history", "flights")
+	streams, err := register(ctx, c, history)
 	if err != nil {
 		return err
 	}
@@ -180,10 +194,13 @@ func load(ctx context.Context, a *app.App, cfg *config.Loaded, o Options, report
 	}
 	report.Batches = int64(len(batches))
 	o.Note("%d batches of %d tables are enqueued", len(batches), len(streams))
-	if report.Killed, err = loadAndKill(ctx, c, a, cfg, o, streams, report.Batches); err != nil {
+	if report.Killed, err = loadAndKill(ctx, c, a, cfg, o, streams, batches); err != nil {
 		return err
 	}
-	return verify(ctx, a, cfg, streams, batches, report)
+	if err := toldOfHistory(ctx, c, streams["flights"], o, report); err != nil {
+		return err
+	}
+	return verify(ctx, a, cfg, streams, history, batches, report)
 }
 
 // poll is how often the demo looks.
@@ -209,8 +226,8 @@ func waitForServer(ctx context.Context, a *app.App) (*client.Client, error) {
 	return client.New("http://" + a.HTTPAddr()), nil
 }
 
-// register makes org, team and streams.
-func register(ctx context.Context, c *client.Client) (map[string]api.Stream, error) {
+// register makes org, team and streams. The flights have a history: the planner loads it by itself.
+func register(ctx context.Context, c *client.Client, history string) (map[string]api.Stream, error) {
 	org, err := client.Post[control.Org](ctx, c, "/orgs", api.CreateOrg{Org: Org})
 	if err != nil {
 		return nil, err
@@ -226,6 +243,9 @@ func register(ctx context.Context, c *client.Client) (map[string]api.Stream, err
 	if _, err := client.Post[control.Team](ctx, c, "/orgs/"+Org+"/teams", api.CreateTeam{TeamID: team}); err != nil {
 		return nil, err
 	}
+	if err := unpackHistory(history); err != nil {
+		return nil, err
+	}
 	streams := map[string]api.Stream{}
 	for _, e := range flights.Extracts {
 		if _, ok := streams[e.Stream]; ok {
@@ -233,7 +253,7 @@ func register(ctx context.Context, c *client.Client) (map[string]api.Stream, err
 		}
 		n := api.AddStream{TeamID: team, SourceType: sourceType, Name: e.Stream, SyncType: string(e.SyncType)}
 		if e.SyncType == sluice.Incremental {
-			n.Options.PrimaryKeys = []string{"id"}
+			n.Options.PrimaryKeys, n.DeltaURI = []string{"id"}, history
 		}
 		if streams[e.Stream], err = client.Post[api.Stream](ctx, c, "/orgs/"+Org+"/streams", n); err != nil {
 			return nil, err
@@ -247,6 +267,21 @@ type batch struct {
 	id     sluice.BatchID
 	stream string
 	path   string
+	route  string // of the API
+	// inHistory: the Delta table holds it too. The others are newer: the demo, as their producer, reports them once the
+	// history is loaded.
+	inHistory bool
+}
+
+// upstream is what the producer knows when it announces an extract.
+func upstream(e flights.Extract) sluice.UpstreamState {
+	switch {
+	case e.SyncType != sluice.Incremental:
+		return sluice.UpstreamNone
+	case e.InHistory:
+		return sluice.UpstreamSucceeded
+	}
+	return sluice.UpstreamWaiting
 }
 
 // enqueue writes the sample's files to where the org's extracts are, and announces them in order.
@@ -254,22 +289,68 @@ func enqueue(ctx context.Context, c *client.Client, cfg *config.Loaded, streams 
 	var out []batch
 	for _, e := range flights.Extracts {
 		file := filepath.Join(app.ExtractDir(&cfg.Config, Org), path.Base(e.Path))
-		if err := unpack(e.Path, file); err != nil {
+		if err := unpack(flights.FS, e.Path, file); err != nil {
 			return nil, err
 		}
 		one, rows := int64(1), e.Rows
-		answer, err := client.Post[api.Enqueued](ctx, c, "/streams/"+string(streams[e.Stream].StreamID)+"/runs/"+url.PathEscape(string(e.RunID))+"/batches",
-			api.Enqueue{Batches: []api.NewBatch{{Path: file, RowCount: &rows, IsFinal: true, TotalBatches: &one}}})
+		run := "/streams/" + string(streams[e.Stream].StreamID) + "/runs/" + url.PathEscape(string(e.RunID)) + "/batches"
+		answer, err := client.Post[api.Enqueued](ctx, c, run,
+			api.Enqueue{Batches: []api.NewBatch{{Path: file, RowCount: &rows, IsFinal: true, TotalBatches: &one, UpstreamState: string(upstream(e))}}})
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, batch{answer.Batches[0].BatchID, e.Stream, file})
+		out = append(out, batch{answer.Batches[0].BatchID, e.Stream, file, run + "/" + string(answer.Batches[0].BatchID), e.InHistory})
 	}
 	return out, nil
 }
 
-func unpack(from, to string) (err error) {
-	in, err := flights.FS.Open(from)
+// unpackHistory writes the flights' Delta table to where the org may read it.
+func unpackHistory(to string) error {
+	return fs.WalkDir(flights.History, "delta", func(from string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("unpack the history: %w", err)
+		}
+		path := filepath.Join(to, strings.TrimPrefix(from, "delta"))
+		if d.IsDir() {
+			if err := os.MkdirAll(path, 0o700); err != nil {
+				return fmt.Errorf("unpack the history: %w", err)
+			}
+			return nil
+		}
+		return unpack(flights.History, from, path)
+	})
+}
+
+// toldOfHistory notes what became of the history.
+func toldOfHistory(ctx context.Context, c *client.Client, s api.Stream, o Options, report *Report) error {
+	st, err := client.Get[stream.PlanStatus](ctx, c, "/streams/"+string(s.StreamID)+"/backfill", nil)
+	if err != nil {
+		return err
+	}
+	if st.State != stream.PlanDone || st.Version == nil || st.Chunks.Of == nil {
+		return sluice.E("SLUICE-DEMO-MISMATCH", "load the history", fmt.Sprintf("its plan is %s", st.State), "see sluice backfill status with --data of the demo", nil)
+	}
+	report.History = History{Version: *st.Version, Chunks: *st.Chunks.Of, Rows: st.Rows.Done}
+	for _, e := range flights.Extracts {
+		if !e.InHistory {
+			continue
+		}
+		runs, err := client.Get[api.Batches](ctx, c, "/batches", url.Values{"stream_id": {string(s.StreamID)}, "run_id": {string(e.RunID)}})
+		if err != nil {
+			return err
+		}
+		for _, b := range runs.Batches {
+			if b.LoadReason == sluice.ReasonCoveredBySnapshot {
+				report.Covered++
+			}
+		}
+	}
+	o.Note("version %d of the history was loaded; it holds %d of the queued batches already", report.History.Version, report.Covered)
+	return nil
+}
+
+func unpack(files fs.FS, from, to string) (err error) {
+	in, err := files.Open(from)
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", from, err)
 	}

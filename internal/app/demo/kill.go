@@ -72,13 +72,21 @@ type progress struct {
 	executing     api.Batch // zero: none
 }
 
-func look(ctx context.Context, c *client.Client, total int64) (progress, error) {
-	page, err := client.Get[api.Batches](ctx, c, "/batches", url.Values{"org": {Org}, "limit": {fmt.Sprint(total + 1)}})
+func look(ctx context.Context, c *client.Client, ours map[sluice.BatchID]bool) (progress, error) {
+	page, err := client.Get[api.Batches](ctx, c, "/batches", url.Values{"org": {Org}, "limit": {"1000"}})
 	if err != nil {
 		return progress{}, err
 	}
 	var p progress
 	for _, b := range page.Batches {
+		if !ours[b.BatchID] { // a step of the history's run
+			if b.LoadState == sluice.Executing {
+				p.executing = b
+			}
+			if b.LoadState == sluice.Succeeded || b.LoadState == sluice.Executing {
+				continue
+			}
+		}
 		switch b.LoadState {
 		case sluice.Succeeded:
 			p.applied++
@@ -95,8 +103,25 @@ func look(ctx context.Context, c *client.Client, total int64) (progress, error) 
 	return p, nil
 }
 
-// loadAndKill loads all batches; once some are applied it kills the loader in the middle of one, and starts another.
-func loadAndKill(ctx context.Context, c *client.Client, a *app.App, cfg *config.Loaded, o Options, streams map[string]api.Stream, total int64) (Kill, error) {
+// reportUpstream plays the producer of the batches that are newer than the history: their commits can be seen from now on.
+func reportUpstream(ctx context.Context, c *client.Client, batches []batch) error {
+	for _, b := range batches {
+		if b.stream != "flights" || b.inHistory {
+			continue
+		}
+		if _, err := client.Patch[api.Batch](ctx, c, b.route, "", api.Upstream{UpstreamState: string(sluice.UpstreamSucceeded)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadAndKill loads all batches; once some are applied it kills the loader in the middle of the history, and starts another.
+func loadAndKill(ctx context.Context, c *client.Client, a *app.App, cfg *config.Loaded, o Options, streams map[string]api.Stream, batches []batch) (Kill, error) {
+	total, ours, reported := int64(len(batches)), map[sluice.BatchID]bool{}, false
+	for _, b := range batches {
+		ours[b.id] = true
+	}
 	l, err := startLoader(ctx, o.Executable, a, cfg)
 	if err != nil {
 		return Kill{}, err
@@ -104,12 +129,20 @@ func loadAndKill(ctx context.Context, c *client.Client, a *app.App, cfg *config.
 	defer func() { l.signal(syscall.SIGTERM) }()
 	kill := Kill{PID: l.pid()}
 	for {
-		p, err := look(ctx, c, total)
+		p, err := look(ctx, c, ours)
 		if err != nil {
 			return kill, err
 		}
 		o.Progress(p.applied, total)
-		caught := p.applied >= total/3 && p.executing.StreamID == streams["flights"].StreamID
+		caught := p.executing.StreamID == streams["flights"].StreamID && (p.executing.Op == sluice.OpInsert || p.applied >= total-2)
+		if st, err := client.Get[api.Stream](ctx, c, "/streams/"+string(streams["flights"].StreamID), nil); err != nil {
+			return kill, err
+		} else if st.Lifecycle == sluice.Primed && !reported {
+			if err := reportUpstream(ctx, c, batches); err != nil {
+				return kill, err
+			}
+			reported = true
+		}
 		if kill.NextPID == 0 && p.open > 0 && (caught || p.applied >= total-1) {
 			l.signal(syscall.SIGKILL)
 			kill.After, kill.Executing = p.applied, p.executing.BatchID
