@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -328,5 +330,56 @@ func TestCase49_HostileVectors(t *testing.T) { // alone: it measures what is all
 		}
 		live := g.State(v).Live
 		g.Commit(live[0].Remove())
+	}
+}
+
+func TestCase44_TimesOfCommits(t *testing.T) {
+	t.Parallel()
+	at := func(s int) time.Time { return time.Date(2024, 1, 1, 0, 0, s, 0, time.UTC) }
+	is := func(table *delta.Table, s int, want int64) {
+		t.Helper()
+		if v, err := table.VersionAt(t.Context(), at(s)); err != nil || v != want {
+			t.Errorf("at second %d: version %d, %v; want %d", s, v, err, want)
+		}
+	}
+	// By the files' times, which go back once: a later commit is later all the same.
+	g := plainTable(t)
+	for range 4 {
+		g.Commit(deltagen.CommitInfo(nil))
+	}
+	for v, s := range []int{10, 20, 15, 30, 40} {
+		g.Touch(int64(v), at(s))
+	}
+	table := open(t, g)
+	is(table, 10, 0)
+	is(table, 19, 0)
+	is(table, 20, 2) // version 2 is a moment after version 1
+	is(table, 29, 2)
+	is(table, 30, 3)
+	is(table, 99, 4)
+	_, err := table.VersionAt(t.Context(), at(9))
+	fails(t, err, delta.CodeNotFound)
+	// With in-commit timestamps from version 2 on, the files' times say nothing any more.
+	ict := func(s int) deltagen.Action {
+		return deltagen.CommitInfo(map[string]any{"inCommitTimestamp": at(s).UnixMilli()})
+	}
+	g = plainTable(t)
+	g.Commit(deltagen.CommitInfo(nil))
+	g.Commit(ict(100), deltagen.Metadata{Schema: idSchema, Configuration: map[string]string{
+		"delta.enableInCommitTimestamps": "true", "delta.inCommitTimestampEnablementVersion": "2",
+		"delta.inCommitTimestampEnablementTimestamp": strconv.FormatInt(at(100).UnixMilli(), 10),
+	}})
+	g.Commit(ict(110))
+	for v, s := range []int{10, 20, 500, 400} {
+		g.Touch(int64(v), at(s))
+	}
+	table = open(t, g)
+	is(table, 25, 1)
+	is(table, 99, 1)
+	is(table, 100, 2)
+	is(table, 109, 2)
+	is(table, 110, 3)
+	if table, ok := others(t, "delta_rs/cdc_ict_table"); ok {
+		counts(t, table, delta.Latest, 2, 2)
 	}
 }

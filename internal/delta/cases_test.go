@@ -20,6 +20,9 @@ import (
 	"sluice/internal/testkit/deltagen"
 )
 
+// localFiles is the access to files.
+var localFiles objstore.Options
+
 // idSchema is the schema of most tables of the cases: one column, id.
 var idSchema = deltagen.Schema(deltagen.Field{Name: "id", Type: "long"})
 
