@@ -164,6 +164,9 @@ func (h *History) step() []Action {
 	default:
 		actions = []Action{Raw(`{"txn":{"appId":"a","version":1}}`), Raw(`{"domainMetadata":{"domain":"d","configuration":"","removed":false}}`)}
 	}
+	if len(actions) == 0 { // there was nothing to delete
+		actions = h.insert()
+	}
 	h.rng.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
 	return actions
 }
