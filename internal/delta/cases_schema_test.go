@@ -8,8 +8,8 @@ import (
 	"sluice/internal/testkit/deltagen"
 )
 
-// mapped is the configuration of a table with column mapping.
-func mapped(mode string) map[string]string {
+// mappedBy is the configuration of a table with column mapping.
+func mappedBy(mode string) map[string]string {
 	return map[string]string{"delta.columnMapping.mode": mode}
 }
 
@@ -18,7 +18,7 @@ func TestCase30_ReaderVersions(t *testing.T) {
 	// Reader 1: the setting of column mapping means nothing.
 	g := deltagen.New(t)
 	field := deltagen.Field{Name: "id", Type: "long", Metadata: deltagen.Mapped(1, "physical")}
-	g.Commit(deltagen.Plain, deltagen.Metadata{Schema: deltagen.Schema(field), Configuration: mapped("name")}, numbers(g, "a", 0, 3))
+	g.Commit(deltagen.Plain, deltagen.Metadata{Schema: deltagen.Schema(field), Configuration: mappedBy("name")}, numbers(g, "a", 0, 3))
 	ids(t, open(t, g), delta.Latest, 0, 1, 2)
 	for _, p := range []deltagen.Protocol{
 		{Reader: 3, Writer: 7}, {Reader: 3, Writer: 6, ReaderFeatures: []string{}}, {Reader: 3, Writer: 8, ReaderFeatures: []string{}},
@@ -161,7 +161,7 @@ func TestCase36_ColumnMapping(t *testing.T) {
 	commit := func(mode string, protocol deltagen.Protocol, physical bool, options ...string) *deltagen.Table {
 		g := deltagen.New(t)
 		add := g.Data("a", query(physical), options...).WithPartition("col-4", deltagen.Text("p"))
-		g.Commit(protocol, deltagen.Metadata{Schema: schema, Partition: []string{"PART"}, Configuration: mapped(mode)}, add)
+		g.Commit(protocol, deltagen.Metadata{Schema: schema, Partition: []string{"PART"}, Configuration: mappedBy(mode)}, add)
 		return g
 	}
 	ids := deltagen.FieldIDs(`{other: 1, nested: {__duckdb_field_id: 2, element: {'col-3': 3}}, "new": 8}`)

@@ -82,16 +82,7 @@ func counts(t testing.TB, table *delta.Table, version, files, rows int64) {
 	}
 }
 
-// paths gives the live files of a version, sorted.
-func paths(t testing.TB, table *delta.Table, version int64) []string {
-	t.Helper()
-	list, err := pathsOrError(t.Context(), table, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
+// pathsOrError gives the live files of a version, sorted.
 func pathsOrError(ctx context.Context, table *delta.Table, version int64) ([]string, error) {
 	s, err := table.Snapshot(ctx, version)
 	if err != nil {
