@@ -12,13 +12,15 @@ import (
 
 	"sluice/internal/api"
 	"sluice/internal/api/client"
+	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/sluice"
 )
 
 func newOrgCommand(out *output) *cobra.Command {
 	return group("org", "Make and show orgs: customers with a warehouse each",
-		newOrgCreateCommand(out), newOrgListCommand(out), newOrgShowCommand(out), newOrgSetPolicyCommand(out))
+		newOrgCreateCommand(out), newOrgListCommand(out), newOrgShowCommand(out), newOrgUpdateCommand(out), newOrgSetPolicyCommand(out),
+		newOrgSetLimitsCommand(out), newOrgPauseCommand(out), newOrgResumeCommand(out), newOrgDeleteCommand(out))
 }
 
 type orgCreateOptions struct {
@@ -63,12 +65,13 @@ const readyWithin = 2 * time.Minute
 func runOrgCreate(ctx context.Context, s *server, o orgCreateOptions, out *output) error {
 	limits := control.DefaultLimits()
 	limits.MaxStreams = &o.MaxStreams
-	org, err := client.Post[control.Org](ctx, s.Client, "/orgs", api.CreateOrg{
+	made, err := client.Post[api.OrgCreated](ctx, s.Client, "/orgs", api.CreateOrg{
 		Org: o.Org, DisplayName: o.DisplayName, NamingPolicy: o.Policy, ExtractPrefixes: o.ExtractPrefixes, Limits: &limits, DryRun: o.DryRun,
 	})
 	if err != nil {
 		return err
 	}
+	org := made.Org
 	for deadline := time.Now().Add(readyWithin); !o.DryRun && !o.NoWait && org.State != sluice.OrgReady; {
 		if time.Now().After(deadline) {
 			return sluice.E("SLUICE-CONTROL-NOT-READY", "wait for the warehouse of org "+o.Org, "its state is still "+string(org.State),
@@ -81,12 +84,17 @@ func runOrgCreate(ctx context.Context, s *server, o orgCreateOptions, out *outpu
 			return err
 		}
 	}
-	return out.result(org, func() {
+	made.Org = org
+	return out.result(made, func() {
 		if o.DryRun {
 			out.line("would create org %s (%s), lake in %s", org.Org, org.NamingPolicy, org.Lake.DataPath)
 			return
 		}
 		out.line("org %s is %s", org.Org, org.State)
+		if s.cfg.HTTP.Auth.Mode != config.AuthLocal { // where nobody needs a password it is no news
+			out.line("user %s, password %s", made.RootUser, made.RootPassword)
+			out.note("the password is not shown again")
+		}
 	})
 }
 
@@ -114,10 +122,11 @@ func newOrgListCommand(out *output) *cobra.Command {
 }
 
 func runOrgList(ctx context.Context, s *server, out *output) error {
-	orgs, err := client.Get[api.Orgs](ctx, s.Client, "/orgs", nil)
+	all, err := pages(ctx, s, "/orgs", query("limit", "1000"), 1_000_000, func(p api.Orgs) ([]control.Org, string) { return p.Orgs, p.NextCursor })
 	if err != nil {
 		return err
 	}
+	orgs := api.Orgs{Orgs: all}
 	return out.result(orgs, func() {
 		var rows [][]string
 		for _, o := range orgs.Orgs {

@@ -66,7 +66,8 @@ func newRoot(out *output) *cobra.Command {
 
 // commands in the order of the help.
 var commands = []func(*output) *cobra.Command{
-	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
+	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newUserCommand, newCredentialCommand, newTokenCommand, newAuditCommand,
+	newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
 	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand, newChangelogCommand,
 	newBackfillCommand, newCopyCommand, newVerifyCommand,
 }

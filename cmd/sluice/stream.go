@@ -18,7 +18,7 @@ import (
 
 func newStreamCommand(out *output) *cobra.Command {
 	return group("stream", "Register and show streams: source tables that are kept in step",
-		newStreamAddCommand(out), newStreamListCommand(out), newStreamShowCommand(out), newStreamBindCommand(out))
+		newStreamAddCommand(out), newStreamListCommand(out), newStreamShowCommand(out), newStreamBindCommand(out), newStreamResetCommand(out), newStreamDeleteCommand(out))
 }
 
 type streamAddOptions struct {

@@ -16,7 +16,8 @@ import (
 
 func newTeamCommand(out *output) *cobra.Command {
 	return group("team", "Make and show teams: projects of an org with a schema each",
-		newTeamCreateCommand(out), newTeamListCommand(out), newTeamShowCommand(out))
+		newTeamCreateCommand(out), newTeamListCommand(out), newTeamShowCommand(out), newTeamUpdateCommand(out), newTeamDeleteCommand(out),
+		newTeamTransferCommand(out))
 }
 
 type teamCreateOptions struct {
