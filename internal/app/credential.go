@@ -53,6 +53,15 @@ func (c *credentials) Credential(ctx context.Context, org sluice.Org) (lake.Cred
 	return v.(lake.Credential), nil
 }
 
+// Refused implements lake.Refusals: a credential that was revoked before its end is not used up to it.
+func (c *credentials) Refused(org sluice.Org, refused lake.Credential) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[org].User == refused.User {
+		delete(c.held, org)
+	}
+}
+
 func (c *credentials) get(org sluice.Org) (lake.Credential, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +16,7 @@ const maxOrgLabels = 1000
 // queueGauges show the state of the whole queue, as of the last sweep.
 type queueGauges struct {
 	ready, oldest, halted, held, lingering, atBudget prometheus.Gauge
-	blocked, open, quarantined                       *prometheus.GaugeVec
+	blocked, open, quarantined, used, limit          *prometheus.GaugeVec
 }
 
 func newQueueGauges(r prometheus.Registerer) *queueGauges {
@@ -35,8 +36,10 @@ func newQueueGauges(r prometheus.Registerer) *queueGauges {
 		blocked:     gauges("queue_blocked_streams", "Streams with open work that may not be claimed, by rule.", "rule"),
 		open:        gauges("queue_open_batches", "Open batches.", "org"),
 		quarantined: gauges("quarantine_open", "Batches in quarantine, by error code.", "code"),
+		used:        gauges("org_budget_used", "Sessions of loaders that an org's leases stand for, busy and idle, in all processes.", "org"),
+		limit:       gauges("org_budget_limit", "Sessions of loaders that an org may have; absent where there is no limit.", "org"),
 	}
-	r.MustRegister(g.ready, g.oldest, g.halted, g.held, g.lingering, g.atBudget, g.blocked, g.open, g.quarantined)
+	r.MustRegister(g.ready, g.oldest, g.halted, g.held, g.lingering, g.atBudget, g.blocked, g.open, g.quarantined, g.used, g.limit)
 	return g
 }
 
@@ -54,6 +57,18 @@ func (g *queueGauges) set(q queue.Gauges) {
 	g.quarantined.Reset()
 	for code, n := range q.Quarantined {
 		g.quarantined.WithLabelValues(string(code)).Set(float64(n))
+	}
+	g.used.Reset()
+	g.limit.Reset()
+	for i, org := range slices.Sorted(maps.Keys(q.Budgets)) {
+		b, label := q.Budgets[org], string(org)
+		if i >= maxOrgLabels {
+			label = "_other"
+		}
+		g.used.WithLabelValues(label).Add(float64(b.Used))
+		if b.Limit != nil {
+			g.limit.WithLabelValues(label).Add(float64(*b.Limit))
+		}
 	}
 	g.open.Reset()
 	orgs := make([]sluice.Org, 0, len(q.OpenBatches))

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/internal/extension"
+	"sluice/internal/load"
 )
 
 // metrics are the process's metrics. Components know nothing of them: they offer Status(), or are counted here.
@@ -65,6 +68,8 @@ var (
 	descLeases    = prometheus.NewDesc("sluice_lease_held", "Streams that this process's loader works on.", nil, nil)
 	descApplied   = prometheus.NewDesc("sluice_loader_batches_total", "Batches that this process's loader has applied.", nil, nil)
 	descFailures  = prometheus.NewDesc("sluice_loader_failures_total", "Attempts of this process's loader that came to nothing.", nil, nil)
+	descSessions  = prometheus.NewDesc("sluice_sessions_open", "Sessions of this process's loader to warehouses, busy and idle.", []string{"org", "state"}, nil)
+	descClosed    = prometheus.NewDesc("sluice_sessions_closed_total", "Sessions that this process's loader has closed, by reason.", []string{"reason"}, nil)
 	descInstances = prometheus.NewDesc("sluice_warehouse_instances", "Engines of this process.", []string{"state"}, nil)
 	descConns     = prometheus.NewDesc("sluice_warehouse_connections", "Client connections of this process's warehouse.", []string{"state"}, nil)
 	descQueries   = prometheus.NewDesc("sluice_warehouse_queries_total", "Statements that clients sent.", nil, nil)
@@ -73,7 +78,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRole, descLeases, descApplied, descFailures, descInstances, descRestarts, descConns, descQueries} {
+	for _, d := range []*prometheus.Desc{descRole, descLeases, descApplied, descFailures, descSessions, descClosed, descInstances, descRestarts, descConns, descQueries} {
 		ch <- d
 	}
 }
@@ -98,6 +103,25 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descLeases, float64(l.Streams))
 		counter(descApplied, float64(l.Batches))
 		counter(descFailures, float64(l.Failures))
+	}
+	if c.a.loader != nil {
+		st, more := c.a.loader.Status(), load.Sessioned{}
+		for i, org := range slices.Sorted(maps.Keys(st.Sessions)) {
+			n := st.Sessions[org]
+			if i >= maxOrgLabels {
+				more.Busy, more.Idle = more.Busy+n.Busy, more.Idle+n.Idle
+				continue
+			}
+			gauge(descSessions, float64(n.Busy), string(org), "busy")
+			gauge(descSessions, float64(n.Idle), string(org), "idle")
+		}
+		if len(st.Sessions) > maxOrgLabels {
+			gauge(descSessions, float64(more.Busy), "_other", "busy")
+			gauge(descSessions, float64(more.Idle), "_other", "idle")
+		}
+		for reason, n := range st.Closed {
+			counter(descClosed, float64(n), reason)
+		}
 	}
 	if server := c.a.server.Load(); server != nil {
 		st := server.Status()

@@ -28,6 +28,12 @@ type Credentials interface {
 	Credential(ctx context.Context, org sluice.Org) (Credential, error)
 }
 
+// Refusals is what Credentials that keep what they issue have as well.
+type Refusals interface {
+	// Refused tells that a warehouse has not let a credential in: it is not given again.
+	Refused(org sluice.Org, c Credential)
+}
+
 // Dialer opens sessions to the warehouse endpoint.
 type Dialer struct {
 	// Addr of the warehouse endpoint, host:port.
@@ -93,6 +99,9 @@ func (d *Dialer) Open(ctx context.Context, org sluice.Org) (*Session, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
+		if kept, ok := d.Credentials.(Refusals); ok && (sqlState(err) == "28P01" || sqlState(err) == "28000") {
+			kept.Refused(org, cred)
+		}
 		return nil, AsFailure(err, PhaseConnect, doing)
 	}
 	s := &Session{Org: org, Opened: time.Now(), Expires: cred.Expires, conn: conn, known: map[Table]Target{}, schemas: map[string]Columns{}}

@@ -96,12 +96,18 @@ func (c *Client) Healthz(ctx context.Context) (api.Health, error) {
 	return call[api.Health](ctx, c, http.MethodGet, "/healthz", nil, nil)
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any, header ...string) (out T, err error) {
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any, header ...string) (T, error) {
+	out, _, _, err := callTagged[T](ctx, c, method, path, query, in, header...)
+	return out, err
+}
+
+// callTagged is call, with the answer's status and ETag.
+func callTagged[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any, header ...string) (out T, status int, etag string, err error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
 		if err != nil {
-			return out, fmt.Errorf("encode a request to %s: %w", path, err)
+			return out, status, etag, fmt.Errorf("encode a request to %s: %w", path, err)
 		}
 		body = bytes.NewReader(b)
 	}
@@ -111,7 +117,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	}
 	r, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return out, sluice.E("SLUICE-USAGE", "call "+c.base, "it is not a URL", "give one like http://127.0.0.1:8090", err)
+		return out, status, etag, sluice.E("SLUICE-USAGE", "call "+c.base, "it is not a URL", "give one like http://127.0.0.1:8090", err)
 	}
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -127,29 +133,30 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	resp, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return out, context.Cause(ctx)
+			return out, status, etag, context.Cause(ctx)
 		}
 		var ue *url.Error
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return out, sluice.E("SLUICE-SERVER-AWAY", "call the server at "+c.base, "", "start it with sluice serve, or give its address with --server", err)
+		return out, status, etag, sluice.E("SLUICE-SERVER-AWAY", "call the server at "+c.base, "", "start it with sluice serve, or give its address with --server", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes))
 	if err != nil {
-		return out, sluice.E("SLUICE-SERVER-AWAY", "read the answer of "+c.base, "", "try again", err)
+		return out, status, etag, sluice.E("SLUICE-SERVER-AWAY", "read the answer of "+c.base, "", "try again", err)
 	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return out, answered(c.base, resp.StatusCode, text)
-	}
-	if resp.StatusCode == http.StatusNoContent {
-		return out, nil
+	status, etag = resp.StatusCode, resp.Header.Get("ETag")
+	switch {
+	case status == http.StatusNoContent || status == http.StatusNotModified:
+		return out, status, etag, nil
+	case status >= http.StatusMultipleChoices:
+		return out, status, etag, answered(c.base, status, text)
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
-		return out, sluice.E("SLUICE-SERVER-AWAY", "read the answer of "+c.base, "it is not what a sluice server answers", "check --server", err)
+		return out, status, etag, sluice.E("SLUICE-SERVER-AWAY", "read the answer of "+c.base, "it is not what a sluice server answers", "check --server", err)
 	}
-	return out, nil
+	return out, status, etag, nil
 }
 
 // answered rebuilds the error that a server gave.
