@@ -542,7 +542,7 @@ func (a *Admin) Quarantine(ctx context.Context, name string, sel Selection, limi
 		key, value = "key", "value"
 	}
 	var out []Poisoned
-	err = s.Read(ctx, "list the quarantine of changelog "+name, fmt.Sprintf("SELECT topic_epoch, kafka_partition, kafka_offset, ts, reason, coalesce(detail, ''), at, state, coalesce(octet_length(value), 0), %s, %s "+
+	err = s.Read(ctx, "list the quarantine of changelog "+name, fmt.Sprintf("SELECT topic_epoch, kafka_partition, kafka_offset, ts, reason, coalesce(detail, ''), \"at\", state, coalesce(octet_length(value), 0), %s, %s "+
 		"FROM %s AS q WHERE %s ORDER BY 1, 2, 3 LIMIT %d", key, value, QuarantineTable(c.ID).SQL(), sel.where(c, -1), limit), func(r pgx.Rows) error {
 		var p Poisoned
 		err := r.Scan(&p.Epoch, &p.Partition, &p.Offset, &p.Timestamp, &p.Reason, &p.Detail, &p.At, &p.State, &p.Bytes, &p.Key, &p.Value)

@@ -286,7 +286,7 @@ func (k *sink) tryDiscard(ctx context.Context, sel Selection, doing string) (int
 		return 0, err
 	}
 	n, err := tx.Exec(ctx, fmt.Sprintf("COPY (SELECT topic_epoch, kafka_partition, kafka_offset, ts, CAST(NULL AS BLOB) AS key, CAST(NULL AS BLOB) AS value, CAST(NULL AS JSON) AS headers, "+
-		"reason, detail, at, '%s' AS state, now() AS state_at FROM %s AS q WHERE %s) TO %s (FORMAT parquet)", stateDiscarded, QuarantineTable(k.c.ID).SQL(), sel.where(k.c, k.slot), lake.Literal(path)))
+		"reason, detail, \"at\", '%s' AS state, now() AS state_at FROM %s AS q WHERE %s) TO %s (FORMAT parquet)", stateDiscarded, QuarantineTable(k.c.ID).SQL(), sel.where(k.c, k.slot), lake.Literal(path)))
 	if err != nil {
 		return 0, err
 	}
@@ -310,6 +310,6 @@ func (s Source) settledSQL(p Plan, st stamp, state string) string {
 		where += " AND NOT (keep AND coalesce(" + c + ", false))"
 	}
 	return fmt.Sprintf("%s SELECT CAST(%d AS INTEGER) AS topic_epoch, p AS kafka_partition, o AS kafka_offset, CASE WHEN t >= 0 THEN make_timestamptz(t * 1000) END AS ts, "+
-		"CAST(NULL AS BLOB) AS key, CAST(NULL AS BLOB) AS value, CAST(NULL AS JSON) AS headers, CAST(NULL AS VARCHAR) AS reason, CAST(NULL AS VARCHAR) AS detail, %[3]s AS at, %[4]s AS state, %[3]s AS state_at "+
+		"CAST(NULL AS BLOB) AS key, CAST(NULL AS BLOB) AS value, CAST(NULL AS JSON) AS headers, CAST(NULL AS VARCHAR) AS reason, CAST(NULL AS VARCHAR) AS detail, %[3]s AS \"at\", %[4]s AS state, %[3]s AS state_at "+
 		"FROM d WHERE %[5]s", from, s.Epoch, st.sql(), lake.Literal(state), where)
 }

@@ -41,7 +41,7 @@ type Server struct {
 }
 
 const (
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute // a busy machine needs more than a minute for what takes an idle one three seconds
 	dirPrefix    = "sluice-kafka-"
 )
 
