@@ -1,6 +1,7 @@
 package changelog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -75,13 +76,14 @@ type sink struct {
 	last    time.Time // _inserted_at of the flush before
 	columns lake.Columns
 	altered time.Time
+	pause   time.Duration // between two changes of the table's schema; zero: schemaPause
 	flood   flood
 	filter  func() (values *[]string, version int64)
 	stop    chan struct{} // closed when a flush that waits to be tried again is given up
 }
 
 // schemaPause is how long the table stands still between two changes of its schema: each one reloads the catalog everywhere.
-var schemaPause = 10 * time.Second
+const schemaPause = 10 * time.Second
 
 // Redoing a transaction that lost to another one.
 const (
@@ -470,7 +472,7 @@ func (k *sink) decide(ctx context.Context, s *lake.Session, f *flushing) error {
 	}
 	plan := Decide(k.columns, k.c.Def, f.survey.Seen)
 	if plan.Changes() {
-		if wait := schemaPause - time.Since(k.altered); !k.altered.IsZero() && wait > 0 {
+		if wait := cmp.Or(k.pause, schemaPause) - time.Since(k.altered); !k.altered.IsZero() && wait > 0 {
 			t := time.NewTimer(wait)
 			defer t.Stop()
 			select {
