@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,14 +31,17 @@ func newDeltaCommand(out *output) *cobra.Command {
 
 // deltaOptions choose the version.
 type deltaOptions struct {
-	URI     string
-	Version int64 // delta.Latest: the newest one
+	URI       string
+	Version   int64 // delta.Latest: the newest one
+	Timestamp string
+	at        time.Time // of Timestamp; zero without one
 }
 
 // AddFlags adds the flags that choose the version.
 func (o *deltaOptions) AddFlags(fset *pflag.FlagSet) {
 	fset.Int64Var(&o.Version, "version", delta.Latest, "version of the table (default the newest one)")
 	fset.Lookup("version").DefValue = ""
+	fset.StringVar(&o.Timestamp, "timestamp", "", "the last version committed at or before this time, like 2024-06-01T12:00:00Z")
 }
 
 func (o *deltaOptions) check(c *cobra.Command, args []string) error {
@@ -45,7 +49,27 @@ func (o *deltaOptions) check(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("version") && o.Version < 0 {
 		return usage(c, "--version must be 0 or more")
 	}
+	if o.Timestamp == "" {
+		return nil
+	}
+	if c.Flags().Changed("version") {
+		return usage(c, "give --version or --timestamp, not both")
+	}
+	var err error
+	if o.at, err = time.Parse(time.RFC3339Nano, o.Timestamp); err != nil {
+		return usage(c, fmt.Sprintf("%q is no time like 2024-06-01T12:00:00Z", o.Timestamp))
+	}
 	return nil
+}
+
+// open opens the table and finds the version that is meant.
+func (o *deltaOptions) open(ctx context.Context, cfg *config.Config) (*delta.Table, int64, error) {
+	t, err := app.OpenDelta(ctx, cfg, o.URI)
+	if err != nil || o.at.IsZero() {
+		return t, o.Version, err
+	}
+	version, err := t.VersionAt(ctx, o.at)
+	return t, version, err
 }
 
 // deltaCommand makes a command on a table.
@@ -88,11 +112,11 @@ func newDeltaInfoCommand(out *output) *cobra.Command {
 }
 
 func runDeltaInfo(ctx context.Context, cfg *config.Config, o deltaInfoOptions, out *output) error {
-	t, err := app.OpenDelta(ctx, cfg, o.URI)
+	t, version, err := o.open(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	info, infoErr := describe.Version(ctx, t, o.Version, !o.NoFooters)
+	info, infoErr := describe.Version(ctx, t, version, !o.NoFooters)
 	if err := out.result(info, func() { printDeltaInfo(out, info) }); err != nil {
 		return err
 	}
@@ -142,11 +166,11 @@ func newDeltaFilesCommand(out *output) *cobra.Command {
 }
 
 func runDeltaFiles(ctx context.Context, cfg *config.Config, o deltaOptions, out *output) error {
-	t, err := app.OpenDelta(ctx, cfg, o.URI)
+	t, version, err := o.open(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	s, err := t.Snapshot(ctx, o.Version)
+	s, err := t.Snapshot(ctx, version)
 	if err != nil {
 		return err
 	}

@@ -41,13 +41,13 @@ func newDeltaExportCommand(out *output) *cobra.Command {
 }
 
 func runDeltaExport(ctx context.Context, cfg *config.Config, o deltaExportOptions, out *output) error {
-	t, err := app.OpenDelta(ctx, cfg, o.URI)
+	t, version, err := o.open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	var bar *progress
 	phase := ""
-	r, err := app.ExportDelta(ctx, cfg, t, o.Version, export.Options{Out: o.Out, Force: o.Force}, func(now string, done, total int64) {
+	r, err := app.ExportDelta(ctx, cfg, t, version, export.Options{Out: o.Out, Force: o.Force}, func(now string, done, total int64) {
 		if now != phase {
 			if bar != nil {
 				bar.end()
