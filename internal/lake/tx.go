@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"sluice/internal/sluice"
@@ -31,24 +32,23 @@ type Applied struct {
 	FenceSeq    int64
 	Snapshot    int64 // of a commit that made or altered the table; 0: not asked for, or not known
 	RowsWritten int64
-	Phases      map[string]int64 // milliseconds: data, marker, commit
+	Phases      map[string]int64 // milliseconds: fence, data, marker, commit
 }
 
-// Apply runs the transaction of a write (spec/lake.md §4): BEGIN; the fence; DDL; data; message; marker; COMMIT. An error is a Failure whose Outcome says what is stored: NotDone for everything before COMMIT, Unknown for
-// COMMIT itself. After an error the session is Broken.
+// Apply runs the transaction of a write (spec/lake.md §4): BEGIN; the fence; commit message; DDL; data; marker; COMMIT. An error
+// is a Failure whose Outcome says what is stored: NotDone for everything before COMMIT, Unknown for COMMIT itself. After an error the session is Broken.
 func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	doing := fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID)
 	phases := map[string]int64{}
 	var rows int64
 	w.Change.WriteTo = s.writeTo(w)
 	err := func() error {
-		if _, err := s.conn.Exec(ctx, begin(w.Change.alters())); err != nil {
+		done := stopwatch(phases, "fence")
+		if err := s.open(ctx, w); err != nil {
 			return err
 		}
-		done := stopwatch(phases, "data")
-		if err := s.enter(ctx, w); err != nil { // the transaction's first use of the lake: its snapshot starts here
-			return err
-		}
+		done()
+		done = stopwatch(phases, "data")
 		var err error
 		if rows, err = s.change(ctx, w); err != nil {
 			return err
@@ -110,6 +110,38 @@ func (s *Session) isInPlace(ctx context.Context, w Write, doing string) error {
 	return f
 }
 
+// open begins the transaction of a write. The fence is its first use of the lake: its snapshot starts there. Where nothing
+// else belongs to it, the statements go in one message: an error of one keeps the next from running.
+func (s *Session) open(ctx context.Context, w Write) error {
+	if w.Change.Staged != nil {
+		if _, err := s.conn.Exec(ctx, begin(w.Change.alters())); err != nil {
+			return err
+		}
+		if err := s.enter(ctx, w); err != nil {
+			return err
+		}
+		return s.sign(ctx, w, string(w.Change.Op))
+	}
+	var b pgx.Batch
+	b.Queue(begin(w.Change.alters()))
+	update, args := fenceUpdate(w)
+	b.Queue(update, args...)
+	b.Queue(signature(w, string(w.Change.Op)))
+	results := s.conn.SendBatch(ctx, &b)
+	_, err := results.Exec()
+	var fence pgconn.CommandTag
+	if err == nil {
+		fence, err = results.Exec()
+	}
+	if cerr := results.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return fenceMoved(w, fence)
+}
+
 // begin gives the statement that begins a writing transaction. One that changes tables asks to be alone: the engine does not
 // bear others that write beside it (docs/adr/0009).
 func begin(changesTables bool) string {
@@ -119,23 +151,34 @@ func begin(changesTables bool) string {
 	return "BEGIN"
 }
 
-// moveFence is the compare-and-set that keeps two writers of one stream apart. Its condition is one expression on purpose:
-// of a plain comparison the engine makes a filter of files, and asks the catalog thrice which of the control table's files
-// may match, which costs more than the rest of the statement (docs/adr/0080).
+// moveFence is the compare-and-set that keeps two writers of one stream apart.
 func (s *Session) moveFence(ctx context.Context, w Write) error {
-	tag, err := s.conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET seq = $1, run_seq = $2, batch_index = $3, run_id = $4, batch_id = $5, `+
-		`op = $6, target_schema = $7, target_table = $8, target_table_id = $9, "at" = now() WHERE concat(kind, seq) = $10`,
-		ControlTable(w.StreamID).SQL()),
-		w.Seq+1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
-		w.Change.Target.Schema, w.Change.Target.Name, w.TableID, fmt.Sprintf("fence%d", w.Seq))
+	q, args := fenceUpdate(w)
+	tag, err := s.conn.Exec(ctx, q, args...)
 	if err != nil {
 		return err
 	}
-	if tag.RowsAffected() != 1 {
-		return Fail(PhaseData, NotOurs, sluice.E("SLUICE-LOAD-FENCE-LOST", fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID),
-			fmt.Sprintf("the fence of stream %s is no longer at %d", w.StreamID, w.Seq), "nothing to do: the other writer goes on", nil))
+	return fenceMoved(w, tag)
+}
+
+// fenceUpdate is the statement of moveFence. Its condition is one expression on purpose: of a plain comparison the engine
+// makes a filter of files, and asks the catalog thrice which of the control table's files may match, which costs more than
+// the rest of the statement (docs/adr/0080).
+func fenceUpdate(w Write) (string, []any) {
+	return fmt.Sprintf(`UPDATE %s SET seq = $1, run_seq = $2, batch_index = $3, run_id = $4, batch_id = $5, `+
+			`op = $6, target_schema = $7, target_table = $8, target_table_id = $9, "at" = now() WHERE concat(kind, seq) = $10`,
+			ControlTable(w.StreamID).SQL()), []any{
+			w.Seq + 1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
+			w.Change.Target.Schema, w.Change.Target.Name, w.TableID, fmt.Sprintf("fence%d", w.Seq),
+		}
+}
+
+func fenceMoved(w Write, tag pgconn.CommandTag) error {
+	if tag.RowsAffected() == 1 {
+		return nil
 	}
-	return nil
+	return Fail(PhaseData, NotOurs, sluice.E("SLUICE-LOAD-FENCE-LOST", fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID),
+		fmt.Sprintf("the fence of stream %s is no longer at %d", w.StreamID, w.Seq), "nothing to do: the other writer goes on", nil))
 }
 
 func (s *Session) change(ctx context.Context, w Write) (int64, error) {
@@ -161,13 +204,10 @@ func (s *Session) change(ctx context.Context, w Write) (int64, error) {
 	return rows, nil
 }
 
-// prove writes the commit message and, as the last statement before COMMIT, the marker. That the marker's row was taken
+// prove writes, as the last statement before COMMIT, the marker. That the marker's row was taken
 // shows that the transaction is alive: COMMIT of an aborted one would answer OK and store nothing, but an INSERT in it fails
 // (spec/lake.md rule 10; docs/adr/0007).
 func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
-	if err := s.sign(ctx, w, string(w.Change.Op)); err != nil {
-		return err
-	}
 	tag, err := s.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s VALUES ('marker', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now())`,
 		ControlTable(w.StreamID).SQL()),
 		w.Seq+1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
@@ -183,9 +223,12 @@ func (s *Session) prove(ctx context.Context, w Write, rows int64) error {
 
 // sign writes the commit message by which the snapshot is found again.
 func (s *Session) sign(ctx context.Context, w Write, what string) error {
-	_, err := s.conn.Exec(ctx, fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)",
-		Catalog, Literal(what), Literal(writeInfo(w))))
+	_, err := s.conn.Exec(ctx, signature(w, what))
 	return err
+}
+
+func signature(w Write, what string) string {
+	return fmt.Sprintf("CALL %s.set_commit_message('sluice', %s, extra_info => %s)", Catalog, Literal(what), Literal(writeInfo(w)))
 }
 
 // readBack reads the fence inside its own transaction.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/lake"
 	"sluice/internal/queue"
 	"sluice/internal/sluice"
 )
@@ -35,7 +36,8 @@ type hold struct {
 type warm struct {
 	session Session
 	opened  time.Time
-	idle    time.Time // since
+	idle    time.Time   // since
+	fence   *lake.Fence // where the session left it; nil: not known
 }
 
 // stale reports whether a session should not be used any more, however well it works.
@@ -178,9 +180,9 @@ func (l *Loader) renewNow(ctx context.Context, holds ...*hold) {
 }
 
 // linger keeps the session and the lease of a stream that has no work left, and tells whether it did.
-func (l *Loader) linger(ctx context.Context, h *hold, w *worker) bool {
+func (l *Loader) linger(ctx context.Context, h *hold, w *worker, fence *lake.Fence) bool {
 	now := l.clock.Now()
-	keep := warm{session: w.session, opened: w.opened, idle: now}
+	keep := warm{session: w.session, opened: w.opened, idle: now, fence: fence}
 	if l.cfg.Linger < 0 || w.session == nil || w.session.Broken() || l.stale(keep, now) || ctx.Err() != nil {
 		return false
 	}

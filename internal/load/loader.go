@@ -378,11 +378,11 @@ func (l *Loader) workOn(ctx context.Context, h *hold) {
 	if h.lost {
 		cancel(queue.ErrLeaseLost)
 	}
-	w.session, w.opened, h.take = h.take.session, h.take.opened, warm{}
+	w.session, w.opened, w.fence, h.take = h.take.session, h.take.opened, h.take.fence, warm{}
 	l.mu.Unlock()
 
 	stop := w.run(ctx)
-	if stop.Why == nil && !stop.Rest && l.linger(ctx, h, w) {
+	if stop.Why == nil && !stop.Rest && l.linger(ctx, h, w, stop.Fence) {
 		return
 	}
 	switch {

@@ -73,7 +73,10 @@ type Event interface{ event() }
 // The events.
 type (
 	// Claimed starts the machine.
-	Claimed struct{ Warm bool } // a session is open from before
+	Claimed struct {
+		Warm  bool        // a session is open from before
+		Fence *lake.Fence // where it has left the fence; nil: not known
+	}
 	// Next: the head of the stream.
 	Next struct {
 		Work queue.Work
@@ -210,6 +213,8 @@ type (
 	Stop struct {
 		Why  error // nil: nothing left to do
 		Rest bool  // nothing was recorded, or others wait: leave the stream alone for a moment before it is claimed again
+		// Fence is where the open session has left it, for the next claim of a stream that lingers; nil: not known.
+		Fence *lake.Fence
 	}
 )
 
@@ -239,8 +244,14 @@ func Step(s State, e Event) (State, Action) {
 	switch e := e.(type) {
 	case Claimed:
 		s.opened = e.Warm
+		if e.Fence != nil {
+			s.control, s.current = lake.Control{Fence: *e.Fence}, e.Warm
+		}
 		return s, FetchNext{}
 	case Idle:
+		if s.current && s.opened {
+			return s, Stop{Rest: e.Offer, Fence: &s.control.Fence}
+		}
 		return s, Stop{Rest: e.Offer}
 	case Lost:
 		return s, Stop{Why: e.Why, Rest: !errors.Is(e.Why, queue.ErrLeaseLost)}

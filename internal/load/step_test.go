@@ -145,7 +145,12 @@ func (m *machine) line(line string) string {
 		m.state.stream.Options.SchemaPolicy = sluice.SchemaPolicy(a["schema_policy"])
 		return ""
 	case "claimed":
-		e = Claimed{Warm: a["warm"] == "true"}
+		c := Claimed{Warm: a["warm"] == "true"}
+		if _, ok := a["seq"]; ok {
+			fence := m.control(a).Fence
+			c.Fence = &fence
+		}
+		e = c
 	case "next":
 		e = Next{Work: m.next(a), Cold: a["cold"] == "true"}
 	case "idle":
@@ -285,6 +290,9 @@ func describeAction(a Action) string {
 		s := "stop"
 		if a.Rest {
 			s += " and rest"
+		}
+		if a.Fence != nil {
+			s += fmt.Sprintf(", fence at %d", a.Fence.Seq)
 		}
 		if a.Why != nil {
 			s += ": " + a.Why.Error()

@@ -33,7 +33,8 @@ type worker struct {
 	lease   sluice.Lease
 	log     *slog.Logger
 	session Session
-	opened  time.Time // of the session
+	opened  time.Time   // of the session
+	fence   *lake.Fence // where the session left it; nil: not known
 	stream  sluice.Stream
 	batch   sluice.Batch
 	begun   time.Time            // of the batch
@@ -48,7 +49,7 @@ func (w *worker) run(ctx context.Context) Stop {
 		return Stop{Why: err, Rest: true}
 	}
 	w.stream, w.turn = s, w.loader.clock.Now()
-	state, event := Begin(w.loader.cfg.Limits, s), Event(Claimed{Warm: w.session != nil})
+	state, event := Begin(w.loader.cfg.Limits, s), Event(Claimed{Warm: w.session != nil, Fence: w.fence})
 	for {
 		var action Action
 		state, action = Step(state, event)

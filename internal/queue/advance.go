@@ -15,7 +15,7 @@ import (
 func (s *Store) Advance(ctx context.Context, l sluice.Lease, a Applied) (next *Work, err error) {
 	err = s.underLease(ctx, l, "record success of", a.BatchID, func(tx *statedb.Tx) error {
 		next = nil
-		e, err := s.succeed(ctx, tx, l, a)
+		e, r, err := s.succeed(ctx, tx, l, a)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (s *Store) Advance(ctx context.Context, l sluice.Lease, a Applied) (next *W
 		case h.readyAt == nil || h.isChunk || b.state == sluice.Executing || !follows(b, e):
 			return storeHead(ctx, tx, l.StreamID, h)
 		}
-		if next, err = s.begin(ctx, tx, l, &h); err != nil {
+		if next, err = s.begin(ctx, tx, l, &h, r); err != nil {
 			return err
 		}
 		return storeHead(ctx, tx, l.StreamID, h)
@@ -44,8 +44,8 @@ func follows(b *batchFacts, e ended) bool {
 }
 
 // begin starts the batch that has just been found to be the head; nil if it may not be started, because it waits, or its
-// stream or org takes no work.
-func (s *Store) begin(ctx context.Context, tx *statedb.Tx, l sluice.Lease, h *head) (*Work, error) {
+// stream or org takes no work. r is the run of the batch before it.
+func (s *Store) begin(ctx context.Context, tx *statedb.Tx, l sluice.Lease, h *head, r run) (*Work, error) {
 	since, found, err := statedb.One(ctx, tx, queries.Get("BatchStartHead"),
 		statedb.Args{"batch_id": h.batchID, "owner": l.Owner, "epoch": l.Epoch},
 		func(scan statedb.Scan) (t time.Time, err error) { return t, scan(statedb.Time(&t)) })
@@ -60,9 +60,13 @@ func (s *Store) begin(ctx context.Context, tx *statedb.Tx, l sluice.Lease, h *he
 	if w.Batch, err = getBatch(ctx, tx, h.batchID); err != nil {
 		return nil, err
 	}
-	r, err := mustRun(ctx, tx, l.StreamID, w.Batch.RunID)
+	if w.Batch.RunID != r.RunID {
+		if r, err = mustRun(ctx, tx, l.StreamID, w.Batch.RunID); err != nil {
+			return nil, err
+		}
+	}
 	w.Run = r.Run
-	return &w, err
+	return &w, nil
 }
 
 // Upcoming gives the files of the next open batches of a leased stream after its head, in order and at most limit, so that

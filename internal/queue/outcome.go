@@ -128,21 +128,21 @@ func transition(ctx context.Context, tx *statedb.Tx, query string, l sluice.Leas
 // marker, the run's progress and end, the stream's lifecycle, the head. Repeating it is ErrLeaseLost and changes nothing.
 func (s *Store) Succeed(ctx context.Context, l sluice.Lease, a Applied) error {
 	return s.underLease(ctx, l, "record success of", a.BatchID, func(tx *statedb.Tx) error {
-		if _, err := s.succeed(ctx, tx, l, a); err != nil {
+		if _, _, err := s.succeed(ctx, tx, l, a); err != nil {
 			return err
 		}
 		return s.recompute(ctx, tx, l.StreamID)
 	})
 }
 
-// succeed does all that Succeed says but the head.
-func (s *Store) succeed(ctx context.Context, tx *statedb.Tx, l sluice.Lease, a Applied) (ended, error) {
+// succeed does all that Succeed says but the head. It gives the batch and its run as they are then.
+func (s *Store) succeed(ctx context.Context, tx *statedb.Tx, l sluice.Lease, a Applied) (ended, run, error) {
 	if a.Origin == "" {
 		a.Origin = sluice.OriginApplied
 	}
 	e, err := transition(ctx, tx, "BatchSucceed", l, a.BatchID, statedb.Args{"reason": statedb.Null(a.Reason), "op": statedb.Null(a.Op)})
 	if err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	var rows, snapshot any
 	if a.Origin == sluice.OriginApplied {
@@ -159,24 +159,24 @@ func (s *Store) succeed(ctx context.Context, tx *statedb.Tx, l sluice.Lease, a A
 		err: note, fenceSeq: a.FenceSeq, lakeSnapshot: snapshot, rowsRead: a.RowsRead, rowsWritten: a.RowsWritten, phases: a.Phases,
 	})
 	if err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	err = exec(ctx, tx, "MarkerInsert", statedb.Args{
 		"batch_id": a.BatchID, "rows": rows, "fence_seq": a.FenceSeq, "lake_snapshot": snapshot, "origin": a.Origin,
 	})
 	if err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	err = exec(ctx, tx, "LeaseApplied", statedb.Args{"stream_id": l.StreamID, "run_id": e.runID, "index": e.index})
 	if err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	if err := stream.FenceSeen(ctx, tx, l.StreamID, a.FenceSeq); err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	r, err := mustRun(ctx, tx, l.StreamID, e.runID)
 	if err != nil {
-		return e, err
+		return e, run{}, err
 	}
 	if !r.live() {
 		bytes := int64(0)
@@ -184,15 +184,16 @@ func (s *Store) succeed(ctx context.Context, tx *statedb.Tx, l sluice.Lease, a A
 			bytes = *e.bytes
 		}
 		if err := stream.Progress(ctx, tx, l.StreamID, e.runID, a.RowsWritten, bytes); err != nil {
-			return e, err
+			return e, run{}, err
 		}
 	}
 	if a.Target != nil {
 		if err := stream.TargetChanged(ctx, tx, l.StreamID, *a.Target); err != nil {
-			return e, err
+			return e, run{}, err
 		}
 	}
-	return e, s.settle(ctx, tx, &r)
+	err = s.settle(ctx, tx, &r)
+	return e, r, err
 }
 
 // Retry records a failure that may pass. The batch ends in retry_wait; in quarantined, if the failure is counted and was

@@ -88,6 +88,11 @@ func migrate(t *testing.T, dsn string) {
 // applied batches, 100 per run.
 func fill(t testing.TB, db *sql.DB, streams, ready, history int) {
 	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
 	for _, text := range []string{
 		`INSERT INTO org SELECT 'o' || i, 'o', 'o' || i, NULL, 'copy_v1', 'ready', NULL, 4, 1, NULL, NULL, '{}', 1, now(), NULL FROM generate_series(1, 500) i`,
 		`INSERT INTO team (org, team_id, schema_name, enabled, backfill_enabled, version, created_at) SELECT 'o' || i, i, 's', true, true, 1, now() FROM generate_series(1, 500) i`,
@@ -101,14 +106,22 @@ func fill(t testing.TB, db *sql.DB, streams, ready, history int) {
 		`INSERT INTO run (stream_id, run_id, seq, kind, sync_type, is_first_ever, state, options, replace_head, first_batch_at, sealed_by, sealed_at, ended_at)
 		 SELECT md5((i % ` + fmt.Sprint(streams) + ` + 1)::text)::uuid, 'r' || i, i, 'live', 'append', false, 'succeeded', '{}', false, now(), 'final', now(), now()
 		 FROM generate_series(1, ` + fmt.Sprint(history/100) + `) i`,
+		// In bulk: without keys and indexes, which are made afterwards.
+		`SET synchronous_commit = off; SET maintenance_work_mem = '512MB'`,
+		`ALTER TABLE batch DROP CONSTRAINT batch_pkey CASCADE`, // with the references to it
+		`ALTER TABLE batch DROP CONSTRAINT batch_stream_id_run_id_batch_index_key`,
+		`DROP INDEX batch_status_batch`,
 		`INSERT INTO batch (batch_id, stream_id, run_id, run_seq, batch_index, path, is_final, is_resume, op, upstream_state, load_state, attempt, state_changed_at, created_at)
 		 SELECT md5(r.run_id || '/' || b)::uuid, r.stream_id, r.run_id, r.seq, b, 's3://x/' || r.run_id || '/' || b, false, false, 'insert', 'none', 'succeeded', 1, now(), now()
 		 FROM run r, generate_series(0, 99) b`,
 		`INSERT INTO batch_status (batch_id, load_state, attempt, created_at) SELECT batch_id, 'succeeded', 1, now() FROM batch`,
+		`ALTER TABLE batch ADD PRIMARY KEY (batch_id)`,
+		`ALTER TABLE batch ADD UNIQUE (stream_id, run_id, batch_index)`,
+		`CREATE INDEX batch_status_batch ON batch_status (batch_id, id)`,
 		`ANALYZE`,
 	} {
-		if _, err := db.ExecContext(t.Context(), text); err != nil {
-			t.Fatal(err)
+		if _, err := conn.ExecContext(t.Context(), text); err != nil {
+			t.Fatalf("%s: %v", text, err)
 		}
 	}
 }

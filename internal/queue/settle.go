@@ -15,9 +15,9 @@ const (
 	sealedByPlan  = "plan"  // the planner has stored the last slice
 )
 
-// runEnd says whether a run is complete, and as what (loader.md §3). hasOpen: it has batches that are not terminal.
-func runEnd(r *run, hasOpen bool) (state sluice.RunState, reason string, ends bool) {
-	if hasOpen || (r.State != sluice.RunOpen && r.State != sluice.RunSealed) {
+// runEnd says whether a run with no open batches is complete, and as what (loader.md §3).
+func runEnd(r *run) (state sluice.RunState, reason string, ends bool) {
+	if r.State != sluice.RunOpen && r.State != sluice.RunSealed {
 		return "", "", false
 	}
 	complete := r.sealedBy == sealedByNewer || r.FinalIndex != nil && r.NextIndex > *r.FinalIndex
@@ -43,13 +43,13 @@ func (s *Store) settle(ctx context.Context, tx *statedb.Tx, r *run) error {
 	if err := advance(ctx, tx, r); err != nil {
 		return err
 	}
-	_, hasOpen, err := statedb.One(ctx, tx, queries.Get("RunHasOpen"), statedb.Args{"stream_id": r.StreamID, "seq": r.Seq}, statedb.Value[int64])
-	if err != nil {
-		return err
-	}
-	state, reason, ends := runEnd(r, hasOpen)
+	state, reason, ends := runEnd(r)
 	if !ends {
 		return nil
+	}
+	_, hasOpen, err := statedb.One(ctx, tx, queries.Get("RunHasOpen"), statedb.Args{"stream_id": r.StreamID, "seq": r.Seq}, statedb.Value[int64])
+	if err != nil || hasOpen {
+		return err
 	}
 	args := with(r.args(), statedb.Args{"state": state, "old_state": r.State, "reason": statedb.Null(reason)})
 	if err := exec(ctx, tx, "RunEnd", args); err != nil {
