@@ -27,6 +27,8 @@ type Change struct {
 	DedupeOrder []string
 	// OnlyChanged leaves rows alone whose compared columns are all equal.
 	OnlyChanged bool
+	// Keep is what a replace leaves as it was: partition, sort order, comments and options of the table before it.
+	Keep Layout
 	// Rewrite empties and fills the table instead of replacing it, so that its identity stays.
 	Rewrite bool
 	// WriteTo is a key of our own below the lake's data path: create, replace and insert write their rows there and register
@@ -146,6 +148,9 @@ func (c Change) Statements() []Statement {
 			out = append(out, c.insert()...)
 		default:
 			ddl("CREATE OR REPLACE TABLE %s (%s)", c.Target.SQL(), columnDefs(c.Columns))
+			for _, q := range c.Keep.shape(c.Target) {
+				ddl("%s", q)
+			}
 			out = append(out, c.insert()...)
 		}
 	case sluice.OpInsert:
@@ -159,6 +164,9 @@ func (c Change) Statements() []Statement {
 	}
 	return out
 }
+
+// remakes reports whether the change puts a new table in the place of the target.
+func (c Change) remakes() bool { return c.Op == sluice.OpReplace && c.Path != "" && !c.Rewrite && c.Staged == nil }
 
 // alters reports whether the change makes another table of the target: what was known of it is void.
 func (c Change) alters() bool {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/sluice"
 )
 
 // Layout is everything of a table but its rows: what a table that takes another's place has to keep.
@@ -222,4 +224,44 @@ func (l Layout) NeedsMending(t Table, like Layout) bool {
 		}
 	}
 	return false
+}
+
+// keepOptions gives the table's options, which belong to its id, to the one that has taken its place. They cannot be set in
+// the transaction that makes a table; whoever finds that commit afterwards sets them again.
+func (s *Session) keepOptions(ctx context.Context, t Table, oldID int64, doing string) error {
+	if oldID == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	options := map[int64]map[string]string{}
+	err := s.read(ctx, PhaseResolve, doing, func() error {
+		_, id, err := s.tableID(ctx, t)
+		if err != nil {
+			return err
+		}
+		options[0], options[oldID] = map[string]string{}, map[string]string{}
+		rows, err := s.conn.Query(ctx, fmt.Sprintf("SELECT scope_id, key, value FROM %s.ducklake_metadata WHERE scope = 'table' AND scope_id IN ($1, $2)", metadata), oldID, id)
+		if err != nil {
+			return err
+		}
+		var of int64
+		var key, value string
+		_, err = pgx.ForEachRow(rows, []any{&of, &key, &value}, func() error {
+			if of == id {
+				of = 0
+			}
+			options[of][key] = value
+			return nil
+		})
+		return err
+	})
+	if err == nil {
+		err = s.setOptions(ctx, t, options[0], options[oldID], doing)
+	}
+	if err != nil { // the table is replaced: what is left is found by reading back
+		f := AsFailure(err, PhaseCommit, doing)
+		f.Outcome = sluice.Unknown
+		return f
+	}
+	return nil
 }

@@ -57,6 +57,9 @@ func (s *Session) Repair(ctx context.Context, id sluice.StreamID, t Table, m Mar
 		return Control{}, err
 	}
 	s.Forget(t)
+	if err := s.keepOptions(ctx, t, w.TableID, doing); err != nil {
+		return Control{}, err
+	}
 	return s.ReadControl(ctx, id, m.BatchID)
 }
 
@@ -105,12 +108,23 @@ func (s *Session) planRepair(ctx context.Context, id sluice.StreamID, t Table, m
 	if m.Op == sluice.OpCreate || m.Op == sluice.OpReplace { // the batch makes the whole table anew
 		return w, []Statement{{SQL: "DROP TABLE IF EXISTS " + t.SQL(), WantRows: -1}, forget}, nil
 	}
+	layout, err := s.DescribeLayout(ctx, t)
+	if err != nil {
+		return w, nil, err
+	}
+	layout = layout.On(columns)
 	key := s.newKey(w)
 	// The rows are copied first: once the table is replaced, its past is out of sight.
-	return w, []Statement{
+	out := []Statement{
 		{SQL: fmt.Sprintf("COPY (SELECT * FROM %s AT (VERSION => %d)) TO %s (FORMAT parquet)", t.SQL(), snapshot-1, Literal(key)), Data: true, WantRows: -1},
 		{SQL: fmt.Sprintf("CREATE OR REPLACE TABLE %s (%s)", t.SQL(), columnDefs(columns)), WantRows: -1},
-		register(t, key),
-		forget,
-	}, nil
+	}
+	for _, q := range layout.shape(t) {
+		out = append(out, Statement{SQL: q, WantRows: -1})
+	}
+	fill := register(t, key)
+	if len(layout.Partition) > 0 {
+		fill = Statement{SQL: fmt.Sprintf("INSERT INTO %s SELECT * FROM %s", t.SQL(), readParquet(key, false)), IfRows: true, WantRows: -1}
+	}
+	return w, append(out, fill, forget), nil
 }

@@ -27,6 +27,13 @@ func (s *Session) writeTo(w Write) string {
 	}
 	switch w.Change.Op {
 	case sluice.OpCreate, sluice.OpReplace, sluice.OpInsert:
+		laidOut := len(w.Change.Keep.Partition) > 0
+		if !w.Change.remakes() {
+			laidOut = len(s.known[w.Change.Target].Layout) > 0
+		}
+		if laidOut {
+			return "" // a file can be registered with a partitioned table only if its path has the keys
+		}
 		for _, a := range w.Change.Assign {
 			if !registrable(a.To.Type) {
 				return ""
@@ -118,25 +125,38 @@ func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sl
 	return missing, nil
 }
 
-// missingTable names the table that a batch has made, if it is not there (see isInPlace).
+// missingTable names the table that a batch has made, if it is not there (see isInPlace). One that is there gets the options of
+// the table before it, in case that its loader died before it could say so.
 func (s *Session) missingTable(ctx context.Context, id sluice.StreamID, batch sluice.BatchID) (missing []string, err error) {
-	err = s.read(ctx, PhaseResolve, fmt.Sprintf("look for the table of batch %s", batch), func() error {
+	doing := fmt.Sprintf("look for the table of batch %s", batch)
+	var replaced Table
+	var before int64
+	err = s.read(ctx, PhaseResolve, doing, func() error {
 		var t Table
 		var op sluice.Op
-		err := s.conn.QueryRow(ctx, "SELECT target_schema, target_table, op FROM "+ControlTable(id).SQL()+" WHERE kind = 'marker' AND batch_id = $1",
-			string(batch)).Scan(&t.Schema, &t.Name, &op)
+		var tableID int64
+		err := s.conn.QueryRow(ctx, "SELECT target_schema, target_table, op, target_table_id FROM "+ControlTable(id).SQL()+" WHERE kind = 'marker' AND batch_id = $1",
+			string(batch)).Scan(&t.Schema, &t.Name, &op, &tableID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil || op != sluice.OpCreate && op != sluice.OpReplace {
 			return err
 		}
-		ok, _, err := s.tableID(ctx, t)
-		if err == nil && !ok {
+		ok, now, err := s.tableID(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
 			missing = append(missing, t.String())
+		case op == sluice.OpReplace && now != tableID:
+			replaced, before = t, tableID
 		}
-		return err
+		return nil
 	})
+	if err == nil && before != 0 {
+		err = s.keepOptions(ctx, replaced, before, doing)
+	}
 	return missing, err
 }
 

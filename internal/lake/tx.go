@@ -41,6 +41,13 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 	doing := fmt.Sprintf("apply batch %d of run %s", w.BatchIndex, w.RunID)
 	phases := map[string]int64{}
 	var rows int64
+	if w.Change.remakes() {
+		was, err := s.DescribeLayout(ctx, w.Change.Target)
+		if err != nil {
+			return Applied{}, err
+		}
+		w.Change.Keep = was.On(w.Change.Columns)
+	}
 	w.Change.WriteTo = s.writeTo(w)
 	err := func() error {
 		done := stopwatch(phases, "fence")
@@ -85,6 +92,11 @@ func (s *Session) Apply(ctx context.Context, w Write) (Applied, error) {
 			return Applied{}, err
 		}
 		out.Snapshot = s.lastSnapshot(ctx)
+		if w.Change.remakes() {
+			if err := s.keepOptions(ctx, w.Change.Target, w.TableID, doing); err != nil {
+				return Applied{}, err
+			}
+		}
 	}
 	return out, nil
 }
