@@ -166,7 +166,9 @@ func (c Change) Statements() []Statement {
 }
 
 // remakes reports whether the change puts a new table in the place of the target.
-func (c Change) remakes() bool { return c.Op == sluice.OpReplace && c.Path != "" && !c.Rewrite && c.Staged == nil }
+func (c Change) remakes() bool {
+	return c.Op == sluice.OpReplace && c.Path != "" && !c.Rewrite && c.Staged == nil
+}
 
 // alters reports whether the change makes another table of the target: what was known of it is void.
 func (c Change) alters() bool {

@@ -7,13 +7,9 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/sluice"
 )
-
-// tagPrefix begins a File's Tag, so that it is not taken for the tag that a store gives to an object.
-const tagPrefix = "footer:"
-
-// IsTag reports whether a tag is one of ours: those of stores cannot be compared with what the engine sees.
-func IsTag(tag string) bool { return strings.HasPrefix(tag, tagPrefix) }
 
 // footers looks at the footers of files in one statement: what is in them, and a hash of the schema, from which the columns
 // follow (spec/loader.md §6.7). The footer of a GeoParquet file also says which columns are geometries.
@@ -69,7 +65,7 @@ func (s *Session) DescribeFiles(ctx context.Context, paths []string) (map[string
 		if l.Columns, err = s.columnsOf(ctx, l.path, l.schema); err != nil {
 			return nil, fail(err)
 		}
-		l.Tag = tagPrefix + l.Tag
+		l.Tag = sluice.FooterTag + l.Tag
 		out[l.path] = l.File
 	}
 	for _, p := range paths {

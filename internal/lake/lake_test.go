@@ -166,7 +166,7 @@ func TestFilesAreDescribedTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files[first].Tag != files[copied].Tag || files[first].Tag == files[changed].Tag || !lake.IsTag(files[first].Tag) {
+	if files[first].Tag != files[copied].Tag || files[first].Tag == files[changed].Tag || !sluice.IsFooterTag(files[first].Tag) {
 		t.Errorf("tags of a file, its copy and another: %s %s %s", files[first].Tag, files[copied].Tag, files[changed].Tag)
 	}
 	if _, err := s.DescribeFiles(t.Context(), []string{first, first + ".gone"}); lake.AsFailure(err, lake.PhaseDescribe, "").Err.Code != "SLUICE-LOAD-FILE-GONE" {

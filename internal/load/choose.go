@@ -223,6 +223,11 @@ func checkPins(f Facts) *lake.Failure {
 			fmt.Sprintf("the file was enqueued with %d bytes and has %d now", *f.Batch.ByteSize, f.File.SizeBytes),
 			"a file must not change after it is enqueued: enqueue the new content as a new run", nil))
 	}
+	if sluice.IsFooterTag(f.Batch.ETag) && f.Batch.ETag != f.File.Tag {
+		return lake.Fail(lake.PhasePlan, lake.Permanent, sluice.E("SLUICE-LOAD-FILE-CHANGED", doing(f.Batch),
+			"the file is not the one that the first attempt has read: its contents have changed",
+			"a file must not change after it is enqueued: enqueue the new content as a new run", nil))
+	}
 	if f.Batch.RowCount != nil && *f.Batch.RowCount != f.File.Rows {
 		return lake.Fail(lake.PhasePlan, lake.Permanent, sluice.E("SLUICE-LOAD-ROW-COUNT", doing(f.Batch),
 			fmt.Sprintf("the producer announced %d rows, the file has %d", *f.Batch.RowCount, f.File.Rows),

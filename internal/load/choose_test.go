@@ -154,6 +154,7 @@ func TestChooseRefuses(t *testing.T) {
 	}{
 		{"fits", func(*Facts) {}, lake.KeyFacts{}, ""},
 		{"announced rows", func(f *Facts) { f.Batch.RowCount = n(11) }, lake.KeyFacts{}, "SLUICE-LOAD-ROW-COUNT"},
+		{"pinned content", func(f *Facts) { f.Batch.ETag, f.File.Tag = "footer:a", "footer:b" }, lake.KeyFacts{}, "SLUICE-LOAD-FILE-CHANGED"},
 		{"pinned size", func(f *Facts) { f.Batch.ByteSize = n(99) }, lake.KeyFacts{}, "SLUICE-LOAD-FILE-CHANGED"},
 		{"key absent", func(f *Facts) { f.Options.PrimaryKeys = []string{"nope"} }, lake.KeyFacts{}, "SLUICE-LOAD-KEY-MISSING"},
 		{"NULL key", func(*Facts) {}, lake.KeyFacts{NullRows: 3}, "SLUICE-LOAD-NULL-KEY"},

@@ -40,10 +40,6 @@ UPDATE batch SET load_state = 'failed', load_reason = 'upstream_failed', state_c
 WHERE stream_id = :stream_id AND run_id = :run_id AND batch_index >= :index AND load_state = 'queued'
 RETURNING batch_id;
 
--- name: BatchPin
-UPDATE batch SET etag = coalesce(etag, :etag), byte_size = coalesce(byte_size, :byte_size)
-WHERE batch_id = :batch_id AND {{use held}};
-
 -- name: BatchStart
 UPDATE batch SET load_state = 'executing', attempt = attempt + 1, next_attempt_at = NULL, state_changed_at = {{now}}
 WHERE batch_id = :batch_id AND load_state IN ('queued', 'retry_wait')
@@ -72,7 +68,8 @@ RETURNING stream_id, run_id, run_seq, batch_index, byte_size;
 
 -- name: BatchRetryWait
 UPDATE batch SET load_state = 'retry_wait', next_attempt_at = {{after :wait}}, state_changed_at = {{now}},
-    attempt = attempt - :uncount, deferrals = deferrals + :uncount, error_code = :code, error_text = :text
+    attempt = attempt - :uncount, deferrals = deferrals + :uncount, error_code = :code, error_text = :text,
+    etag = coalesce(etag, CAST(:etag AS text)), byte_size = coalesce(byte_size, CAST(:byte_size AS bigint)) -- pinned at the first read
 WHERE batch_id = :batch_id AND load_state = 'executing' AND {{use held}}
 RETURNING stream_id, run_id, run_seq, batch_index, byte_size;
 

@@ -175,7 +175,7 @@ func (e *enqueuer) again(n NewBatch, old sluice.Batch) (EnqueueResult, error) {
 	switch {
 	case n.Path != old.Path:
 		what = fmt.Sprintf("it is there with another path, %q", old.Path)
-	case n.ETag != "" && old.ETag != "" && n.ETag != old.ETag, differ(n.ByteSize, old.ByteSize):
+	case n.ETag != "" && old.ETag != "" && n.ETag != old.ETag && !sluice.IsFooterTag(old.ETag), differ(n.ByteSize, old.ByteSize):
 		what = "it is there with another etag or size: the file was replaced"
 	case differ(n.RowCount, old.RowCount):
 		what = fmt.Sprintf("it is there with %d rows", *old.RowCount)

@@ -90,19 +90,6 @@ func (s *Store) record(ctx context.Context, tx *statedb.Tx, l sluice.Lease, id s
 	})
 }
 
-// Pin stores size and etag of a batch's file at its first read; what is pinned already stays.
-func (s *Store) Pin(ctx context.Context, l sluice.Lease, id sluice.BatchID, p Pin) error {
-	return s.underLease(ctx, l, "pin file of", id, func(tx *statedb.Tx) error {
-		ok, err := changed(ctx, tx, "BatchPin", statedb.Args{
-			"batch_id": id, "etag": statedb.Null(p.ETag), "byte_size": p.ByteSize, "owner": l.Owner, "epoch": l.Epoch,
-		})
-		if err == nil && !ok {
-			err = ErrLeaseLost
-		}
-		return err
-	})
-}
-
 // ended is what a transition's statement gives back about its batch.
 type ended struct {
 	streamID sluice.StreamID
@@ -274,8 +261,13 @@ func (s *Store) toRetryWait(ctx context.Context, tx *statedb.Tx, l sluice.Lease,
 	if f.Counted {
 		uncount = 0
 	}
+	var size any
+	if f.Pin.ETag != "" {
+		size = f.Pin.ByteSize
+	}
 	_, err := transition(ctx, tx, "BatchRetryWait", l, f.BatchID, statedb.Args{
 		"wait": max(f.Wait, time.Duration(0)), "uncount": uncount, "code": f.Code, "text": f.Text,
+		"etag": statedb.Null(f.Pin.ETag), "byte_size": size,
 	})
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type PathPolicy func(ctx context.Context, org sluice.Org, path string) error
 // the loader pins at the first read. An error refuses the batch.
 type Pinner func(ctx context.Context, org sluice.Org, path string) (pin Pin, known bool, err error)
 
-// Pin is what a file was when it was enqueued.
+// Pin is what a file was when it was enqueued, or when the first try read it: later tries must find the same.
 type Pin struct {
 	ETag     string
 	ByteSize int64
@@ -140,6 +140,7 @@ type Failure struct {
 	Hint    string
 	Wait    time.Duration // Retry: how long the batch rests
 	Counted bool          // Retry: the try uses up one of the attempts; else it is a deferral
+	Pin     Pin           // Retry: what the file was when this try read it; empty: it did not
 	Phases  map[string]int64
 }
 

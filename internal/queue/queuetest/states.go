@@ -48,12 +48,10 @@ var stateCases = map[string]func(t *testing.T, open Open){
 		if again, err := e.Queue.Next(e.ctx(), l); err != nil || !again.PrevExecuting || again.Batch.Attempt != 1 {
 			e.t.Fatalf("%+v, %v", again, err)
 		}
-		e.must(e.Queue.Pin(e.ctx(), l, w.Batch.BatchID, queue.Pin{ETag: "e1", ByteSize: 9}))
-		e.must(e.Queue.Pin(e.ctx(), l, w.Batch.BatchID, queue.Pin{ETag: "e2", ByteSize: 8}))
 		e.must(e.Queue.Succeed(e.ctx(), l, e.applied(w)))
 		b, history, err := e.Queue.Batch(e.ctx(), w.Batch.BatchID)
 		e.must(err)
-		if b.LoadState != sluice.Succeeded || b.Op != sluice.OpInsert || b.ETag != "e1" || *b.ByteSize != 9 {
+		if b.LoadState != sluice.Succeeded || b.Op != sluice.OpInsert {
 			e.t.Fatalf("%+v", b)
 		}
 		if len(history) != 3 || history[2].RowsWritten == nil || *history[2].RowsWritten != 5 || history[2].Owner != "a" ||
@@ -113,6 +111,20 @@ var stateCases = map[string]func(t *testing.T, open Open){
 		}
 		e.BlockedBy(id, "E9")
 		e.HeadsRight()
+	}),
+	"a file is pinned by the first try that reads it": solo(func(e *Env) {
+		id := e.One(sluice.Append)
+		e.Enqueue(id, "r1", B(0))
+		l := e.ClaimOne("a")
+		for _, pin := range []queue.Pin{{}, {ETag: "e1", ByteSize: 9}, {ETag: "e2", ByteSize: 8}, {}} {
+			f := Fails(e.Start(l).Batch.BatchID, false, 0)
+			f.Pin = pin
+			_, err := e.Queue.Retry(e.ctx(), l, f)
+			e.must(err)
+		}
+		if w := e.Start(l); w.Batch.ETag != "e1" || w.Batch.ByteSize == nil || *w.Batch.ByteSize != 9 {
+			e.t.Fatalf("%+v", w.Batch)
+		}
 	}),
 	"counted retries end in quarantine": solo(func(e *Env) {
 		id := e.One(sluice.Append)
