@@ -72,6 +72,40 @@ func runRoutes(api huma.API, d Deps) {
 			}
 			return answer(out, err)
 		})
+	route(api, d, http.MethodGet, "/streams/{stream_id}/runs", "list-stream-runs", "List the runs of a stream, newest first", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			Page
+			StreamPath
+		},
+		) (*body[Runs], error) {
+			s, err := d.Streams.Get(ctx, sluice.StreamID(in.StreamID))
+			if err != nil {
+				return nil, err
+			}
+			runs, next, err := d.Queue.Runs(ctx, queue.Filter{StreamID: s.StreamID, Limit: in.Limit, Cursor: in.Cursor})
+			out := Runs{Runs: []Run{}, NextCursor: next}
+			for _, r := range runs {
+				out.Runs = append(out.Runs, wireRun(r))
+			}
+			return answer(out, err)
+		})
+	route(api, d, http.MethodGet, "/streams/{stream_id}/runs/{run_id}/batches", "list-run-batches", "List the batches of a run", http.StatusOK,
+		func(ctx context.Context, in *struct {
+			Page
+			RunPath
+		},
+		) (*body[Batches], error) {
+			r, err := d.Queue.Run(ctx, sluice.StreamID(in.StreamID), sluice.RunID(in.RunID))
+			if err != nil {
+				return nil, err
+			}
+			found, next, err := d.Queue.Batches(ctx, queue.Filter{StreamID: r.StreamID, RunID: r.RunID, Limit: in.Limit, Cursor: in.Cursor})
+			out := Batches{Batches: []Batch{}, NextCursor: next}
+			for _, b := range found {
+				out.Batches = append(out.Batches, wireBatch(b))
+			}
+			return answer(out, err)
+		})
 	route(api, d, http.MethodGet, "/streams/{stream_id}/runs/{run_id}", "get-run", "Show a run", http.StatusOK,
 		func(ctx context.Context, in *RunPath) (*body[Run], error) {
 			r, err := d.Queue.Run(ctx, sluice.StreamID(in.StreamID), sluice.RunID(in.RunID))

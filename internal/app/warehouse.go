@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/control"
 	"sluice/internal/sluice"
 	"sluice/internal/warehouse"
 )
@@ -32,7 +33,7 @@ func (a *App) startWarehouse(ctx context.Context, g *group) error {
 		return conn, nil
 	})
 	server := warehouse.New(warehouse.Config{
-		Listen: a.cfg.Warehouse.Listen, TrustLoopback: true, MaxConnections: a.cfg.Warehouse.MaxConnections, Grace: warehouseGrace,
+		Listen: a.cfg.Warehouse.Listen, TrustLoopback: true, Bans: &control.Bans{}, MaxConnections: a.cfg.Warehouse.MaxConnections, Grace: warehouseGrace,
 	}, connect, &logins{a.orgs}, a.log)
 	if err := server.Listen(); err != nil { //nolint:contextcheck // opening a port does not wait
 		defer release()

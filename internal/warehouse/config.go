@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Listen         string        // host:port; default 127.0.0.1:15432
 	TrustLoopback  bool          // no password for users that come from loopback to a loopback port, except svc_ names
+	Bans           wire.Bans     // addresses that are kept away; nil: none
 	TLS            *tls.Config   // nil: clients that ask for TLS are told that there is none
 	MaxConnections int           // default 200
 	Grace          time.Duration // how long statements and transactions may go on after the end was asked for; default 30 s

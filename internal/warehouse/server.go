@@ -44,7 +44,7 @@ func New(cfg Config, engine Engine, authenticator auth.Authenticator, log *slog.
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, log: log.With("component", "warehouse"), sessions: make(map[uint32]*wire.Session)}
 	s.session = wire.Config{
-		Engine: engine, Auth: authenticator, Secret: auth.NewSecret(), TLS: cfg.TLS, Trust: cfg.TrustLoopback,
+		Engine: engine, Auth: authenticator, Secret: auth.NewSecret(), TLS: cfg.TLS, Bans: cfg.Bans, Trust: cfg.TrustLoopback,
 		LoginTimeout: cfg.LoginTimeout, IdleInTx: cfg.IdleInTx, MaxMessage: cfg.MaxMessage, SpoolBytes: cfg.SpoolBytes,
 		ServerVersion: serverVersion, Log: s.log, Queries: &s.queries, Sessions: func() []wire.Info { return s.Status().Sessions },
 	}

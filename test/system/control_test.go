@@ -187,7 +187,9 @@ func TestTransferWithCachedSessions(t *testing.T) {
 		return answer[status](t, a, "status").Server.Loader.Batches
 	}
 	first := applied()
-	waitFor(t, time.Minute, "the producer's batches are applied", func() bool { return applied() > first || pb.text(t, "old", "SELECT count(*) FROM team_1_data_imports.k_s0") != "100" })
+	waitFor(t, time.Minute, "the producer's batches are applied", func() bool {
+		return applied() > first || pb.text(t, "old", "SELECT count(*) FROM team_1_data_imports.k_s0") != "100"
+	})
 	var moved struct {
 		Streams []struct {
 			LeftTable string `json:"left_table"`

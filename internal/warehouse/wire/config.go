@@ -37,6 +37,7 @@ type Config struct {
 	Auth          auth.Authenticator
 	Secret        auth.Secret
 	TLS           *tls.Config   // nil: SSLRequest is answered with N
+	Bans          Bans          // nil: none
 	Trust         bool          // no password from loopback, but for service names
 	LoginTimeout  time.Duration // from accept to ReadyForQuery
 	IdleInTx      time.Duration // 0: no limit
@@ -46,6 +47,14 @@ type Config struct {
 	Log           *slog.Logger
 	Queries       *atomic.Int64
 	Sessions      func() []Info // of all clients, for pg_stat_activity
+}
+
+// Bans keep addresses away that have failed to log in too often.
+type Bans interface {
+	// Banned tells how much longer an address is kept away; 0 means that it is not.
+	Banned(addr string) time.Duration
+	// Failed notes a failed login.
+	Failed(addr string)
 }
 
 // maxStartup bounds the startup packet, as PostgreSQL does.

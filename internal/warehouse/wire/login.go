@@ -38,6 +38,10 @@ func (s *Session) login(ctx context.Context, params map[string]string) (auth.Pri
 		}
 		return auth.Principal{Org: org, Name: user, Role: auth.Owner}, s.io.send(&pgproto3.AuthenticationOk{})
 	}
+	from := s.nc.RemoteAddr().String()
+	if s.cfg.Bans != nil && s.cfg.Bans.Banned(from) > 0 {
+		return auth.Principal{}, sqlstate.New(sqlstate.InvalidAuthorization, "too many logins from this address have failed").WithHint("wait some minutes, and check the password")
+	}
 	account, err := auth.Account{}, auth.ErrNoUser
 	if orgName.MatchString(db) {
 		account, err = s.cfg.Auth.Lookup(ctx, org, user)
@@ -56,6 +60,10 @@ func (s *Session) login(ctx context.Context, params map[string]string) (auth.Pri
 		return auth.Principal{}, sqlstate.New(sqlstate.CannotConnectNow, "the login cannot be checked now")
 	}
 	if err := s.scram(exchange, user); err != nil {
+		var refused *sqlstate.Error
+		if s.cfg.Bans != nil && errors.As(err, &refused) && refused.Code == sqlstate.InvalidPassword {
+			s.cfg.Bans.Failed(from)
+		}
 		return auth.Principal{}, err
 	}
 	if notReady {
