@@ -67,7 +67,7 @@ func (a *App) newPlanner() *backfill.Planner {
 	c := a.cfg.Backfill
 	return backfill.New(backfill.Config{
 		Owner: ownerID(), Instance: a.cfg.Instance, Caps: backfill.Caps{Global: c.Global, PerOrg: c.PerOrg}, Interval: c.Interval.D(),
-		LookAgain: c.LookAgain.D(), EmptyApart: c.EmptyApart.D(),
+		ChunkBytes: int64(c.ChunkBytes), LookAgain: c.LookAgain.D(), EmptyApart: c.EmptyApart.D(),
 	}, backfill.Deps{
 		DB: a.db, Queue: a.queue, Streams: a.streams, Source: a.history, Lakes: backfill.Dialed(a.newDialer()), Log: a.log, Count: a.metrics.backfill,
 	})

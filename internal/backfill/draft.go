@@ -78,7 +78,9 @@ func (p *Planner) draft(ctx context.Context, a ask) (Draft, error) {
 		}
 		files = append(files, f)
 	}
-	d.Chunks = Cut(files, InsertLimits)
+	limits := InsertLimits
+	limits.Bytes = p.cfg.ChunkBytes
+	d.Chunks = Cut(files, limits)
 	d.Hash, d.Sums, d.Warnings = Hash(d.Chunks), Sum(files), Warnings(d.Chunks)
 	if d.Keys, err = keysOf(a.stream, d.Pinned.Columns, doing); err != nil {
 		return d, err

@@ -30,6 +30,8 @@ type Config struct {
 	Lease     time.Duration // of a plan; 5 min
 	Heartbeat time.Duration // 60 s
 	Parallel  int           // plans at once; 4
+	// ChunkBytes is about how much a chunk reads; 1 GiB.
+	ChunkBytes int64
 	// How a source that is not there, or empty, is looked at again (backfill.md §3).
 	LookAgain  time.Duration // 20 s
 	Patience   time.Duration // 10 min without a table
@@ -54,6 +56,9 @@ func (c Config) withDefaults() Config {
 	def(&c.Quiet, time.Minute)
 	if c.Caps == (Caps{}) {
 		c.Caps = Caps{Global: 5, PerOrg: 1}
+	}
+	if c.ChunkBytes == 0 {
+		c.ChunkBytes = InsertLimits.Bytes
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 4
@@ -244,6 +249,9 @@ func (p *Planner) examine(ctx context.Context, s sluice.Stream) error {
 		return p.store.looked(ctx, s.StreamID, false, err, Backoff(look.Failures+1, rand.Float64()))
 	case some:
 		_, err := p.store.Start(ctx, s.StreamID, stream.NewPlan{Kind: sluice.RunBackfill, SourceURI: s.DeltaURI}, control.By{Who: "planner"}, false)
+		if sluice.CodeOf(err) == "SLUICE-BACKFILL-STATE" { // another planner was faster
+			err = nil
+		}
 		return err
 	}
 	// An empty table may be one that a full refresh has purged and is about to fill.

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/backfill"
 	"sluice/internal/control"
 	"sluice/internal/lake"
+	"sluice/internal/load"
 	"sluice/internal/queue"
 	"sluice/internal/sluice"
 	"sluice/internal/stream"
@@ -43,6 +44,7 @@ type history struct {
 	columns  lake.Columns
 	layout   []string // partition columns
 	versions [][]backfill.File
+	gone     bool                    // no file can be read any more
 	named    []map[backfill.Key]bool // by the commit of each version
 	err      error                   // what the next looks come to
 	prepare  func(files []string) error
@@ -74,6 +76,29 @@ func (h *history) commit(files []backfill.File, named ...backfill.Key) {
 		names[k] = true
 	}
 	h.versions, h.named = append(h.versions, append(all, files...)), append(h.named, names)
+}
+
+// drop takes the files of a version out of all later ones.
+func (h *history) drop(version int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.versions[version])
+	for i := version + 1; i < len(h.versions); i++ {
+		h.versions[i] = h.versions[i][n:]
+	}
+}
+
+// remove removes the files of the newest version from the store; the next commit has others.
+func (h *history) remove() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := len(h.versions) - 1
+	for _, f := range h.versions[last] {
+		var p filePart
+		_ = json.Unmarshal(f.Raw, &p)
+		_ = os.Remove(p.Path)
+	}
+	h.versions[last] = nil
 }
 
 func (h *history) fail(err error) {
@@ -131,6 +156,12 @@ func (h *history) Prepare(_ context.Context, _ sluice.Stream, _ sluice.RunID, _ 
 		return nil, err
 	}
 	out := lake.Part{Columns: columns.Names()}
+	h.mu.Lock()
+	gone := h.gone
+	h.mu.Unlock()
+	if gone {
+		return nil, sluice.E("SLUICE-DELTA-SNAPSHOT-GONE", "read the version", "its files were removed", "", nil)
+	}
 	var paths, items []string
 	for _, raw := range p.Files {
 		var f filePart
@@ -151,12 +182,12 @@ func (h *history) Prepare(_ context.Context, _ sluice.Stream, _ sluice.RunID, _ 
 		}
 	}
 	for _, c := range columns {
-		items = append(items, fmt.Sprintf("%s::%s", lake.Ident(c.Name), c.Type))
+		items = append(items, fmt.Sprintf("%s::%s AS %[1]s", lake.Ident(c.Name), c.Type))
 	}
 	for i, p := range paths {
 		paths[i] = lake.PathLiteral(p)
 	}
-	out.SQL = fmt.Sprintf("SELECT %s FROM read_parquet([%s])", strings.Join(items, ", "), strings.Join(paths, ", "))
+	out.SQL = fmt.Sprintf("SELECT %s FROM read_parquet([%s], union_by_name = true)", strings.Join(items, ", "), strings.Join(paths, ", "))
 	return []lake.Part{out}, nil
 }
 
@@ -166,6 +197,56 @@ type env struct {
 	history *history
 	planner *backfill.Planner
 	id      sluice.StreamID
+	faults  *faults
+}
+
+// faults befall loaders.
+type faults struct {
+	mu       sync.Mutex
+	hook     func(lake.Write)          // before a transaction
+	recorded func(queue.Applied) error // instead of recording a success; nil: it is recorded
+}
+
+type faultySessions struct {
+	load.Sessions
+	f *faults
+}
+
+func (s faultySessions) Open(ctx context.Context, org sluice.Org) (load.Session, error) {
+	inner, err := s.Sessions.Open(ctx, org)
+	return faultySession{inner, s.f}, err
+}
+
+type faultySession struct {
+	load.Session
+	f *faults
+}
+
+func (s faultySession) Apply(ctx context.Context, w lake.Write) (lake.Applied, error) {
+	s.f.mu.Lock()
+	hook := s.f.hook
+	s.f.mu.Unlock()
+	if hook != nil {
+		hook(w)
+	}
+	return s.Session.Apply(ctx, w)
+}
+
+type faultyQueue struct {
+	load.Batches
+	f *faults
+}
+
+func (q faultyQueue) Succeed(ctx context.Context, l sluice.Lease, a queue.Applied) error {
+	q.f.mu.Lock()
+	recorded := q.f.recorded
+	q.f.mu.Unlock()
+	if recorded != nil {
+		if err := recorded(a); err != nil {
+			return err
+		}
+	}
+	return q.Batches.Succeed(ctx, l, a)
 }
 
 type kinds struct{ state, catalog bool } // on PostgreSQL
@@ -184,11 +265,15 @@ func onAll(t *testing.T, fn func(t *testing.T, e *env)) {
 func newEnv(t *testing.T, k kinds, opts ...func(*rig.Options)) *env {
 	t.Helper()
 	h := &history{columns: columns("id", "BIGINT", "v", "VARCHAR")}
-	o := rig.Options{Postgres: k.state, Sources: h}
+	f := &faults{}
+	o := rig.Options{
+		Postgres: k.state, Sources: h, Sessions: func(s load.Sessions) load.Sessions { return faultySessions{s, f} },
+		Queue: func(q load.Batches) load.Batches { return faultyQueue{q, f} },
+	}
 	for _, f := range opts {
 		f(&o)
 	}
-	e := &env{Rig: rig.New(t, house.New(t, house.Options{Postgres: k.catalog}), o), history: h}
+	e := &env{Rig: rig.New(t, house.New(t, house.Options{Postgres: k.catalog}), o), history: h, faults: f}
 	e.planner = e.newPlanner("p1")
 	return e
 }
@@ -208,7 +293,7 @@ func (e *env) incremental() {
 // file writes rows i = from … to-1 with a value, as a file of the history.
 func (e *env) file(from, to int, v string) backfill.File {
 	e.Helper()
-	path := e.File(rows(from, to, v))
+	path := e.File(rowsOf(from, to, v))
 	info, err := os.Stat(path)
 	if err != nil {
 		e.Fatal(err)
@@ -217,7 +302,7 @@ func (e *env) file(from, to int, v string) backfill.File {
 	return backfill.File{Path: path, Size: info.Size(), Rows: int64(to - from), Raw: raw}
 }
 
-func rows(from, to int, v string) string {
+func rowsOf(from, to int, v string) string {
 	return fmt.Sprintf("SELECT i::BIGINT AS id, '%s' AS v FROM range(%d, %d) r(i)", v, from, to)
 }
 
@@ -272,7 +357,7 @@ func (e *env) wantPlan(state stream.PlanState) stream.Plan {
 func (e *env) batch(run string, upstream sluice.UpstreamState, from, to int, v string) sluice.BatchID {
 	e.Helper()
 	r, err := e.Queue.Enqueue(e.Context(), queue.EnqueueRequest{StreamID: e.id, RunID: sluice.RunID(run), Batches: []queue.NewBatch{
-		{Path: e.File(rows(from, to, v)), IsFinal: true, UpstreamState: upstream},
+		{Path: e.File(rowsOf(from, to, v)), IsFinal: true, UpstreamState: upstream},
 	}})
 	if err != nil {
 		e.Fatal(err)
@@ -291,6 +376,19 @@ func (e *env) settle() {
 	l.Stop()
 }
 
+// until makes passes beside a loader until a condition holds.
+func (e *env) until(what string, holds func() bool) {
+	e.Helper()
+	l := e.Loader()
+	defer l.Stop()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			e.Fatalf("waited until %s: the plan is %+v", what, e.plan())
+		}
+		e.pass()
+	}
+}
+
 // want compares what the table sums up to: rows, different ids, and how often each value is there.
 func (e *env) want(want string) {
 	e.Helper()
@@ -301,3 +399,77 @@ func (e *env) want(want string) {
 }
 
 var tester = control.By{Who: "test"}
+
+// report says what became of the batches of a run in the store of their producer.
+func (e *env) report(run string, state sluice.UpstreamState) {
+	e.Helper()
+	for _, b := range e.Batches(e.id, run) {
+		if b.UpstreamState != sluice.UpstreamWaiting {
+			continue
+		}
+		if err := e.Queue.Upstream(e.Context(), b.BatchID, state); err != nil {
+			e.Fatal(err)
+		}
+	}
+}
+
+// start makes a plan as an operator does.
+func (e *env) start(kind sluice.RunKind) {
+	e.Helper()
+	if _, err := e.planner.Start(e.Context(), e.id, stream.PlanRequest{Kind: kind}, tester); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// exec runs a statement in the org's lake.
+func (e *env) exec(q string) {
+	e.Helper()
+	c := e.House.Service(e.Org)
+	if _, err := c.Exec(e.Context(), q); err != nil {
+		e.Fatalf("%s: %v", q, err)
+	}
+}
+
+func (e *env) option(t lake.Table, key, value string) {
+	e.Helper()
+	e.exec(fmt.Sprintf("CALL lake.set_option('%s', '%s', schema => '%s', table_name => '%s')", key, value, t.Schema, t.Name))
+}
+
+// wide writes rows with a third column.
+func (e *env) wide(from, to int) backfill.File {
+	e.Helper()
+	path := e.File(fmt.Sprintf("SELECT i::BIGINT AS id, 'w' AS v, 1::INTEGER AS extra FROM range(%d, %d) r(i)", from, to))
+	raw, _ := json.Marshal(filePart{path, int64(to - from)})
+	return backfill.File{Path: path, Size: 1000, Rows: int64(to - from), Raw: raw}
+}
+
+// worker is a loader that is somewhere in the middle of its work.
+type worker struct {
+	lease sluice.Lease
+	queue.Work
+}
+
+// claim takes the stream as a loader does.
+func (e *env) claim() worker {
+	e.Helper()
+	leases, err := e.Queue.Claim(e.Context(), queue.ClaimRequest{Owner: strings.Repeat("a", 64), Free: 1, FreeChunk: 1})
+	if err != nil || len(leases) != 1 {
+		e.Fatalf("%v, %v", leases, err)
+	}
+	work, err := e.Queue.Next(e.Context(), leases[0])
+	if err != nil {
+		e.Fatal(err)
+	}
+	return worker{leases[0], work}
+}
+
+// fail gives a claimed step and its stream back.
+func (e *env) fail(w worker) {
+	e.Helper()
+	if _, err := e.Queue.Retry(e.Context(), w.lease, queue.Failure{BatchID: w.Batch.BatchID, Code: "SLUICE-LOAD-CONNECT", Text: "test"}); err != nil {
+		e.Fatal(err)
+	}
+	if err := e.Queue.Release(e.Context(), w.lease); err != nil {
+		e.Fatal(err)
+	}
+}

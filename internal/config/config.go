@@ -150,6 +150,7 @@ type Backfill struct {
 	PerOrg     int      `key:"per_org" default:"1" doc:"histories of one org that are loaded at once; an org may have a limit of its own"`
 	Global     int      `key:"global" default:"5" doc:"histories that are loaded at once"`
 	Interval   Duration `key:"interval" default:"5s" doc:"how often the planner looks for something to do"`
+	ChunkBytes Size     `key:"chunk_bytes" default:"1GiB" doc:"data files of about this size are loaded in one transaction; a larger file is one by itself"`
 	LookAgain  Duration `key:"look_again" default:"20s" doc:"wait before a source that is not there, or is empty, is looked at again"`
 	EmptyApart Duration `key:"empty_apart" default:"60s" doc:"an empty history is believed when two looks so far apart agree"`
 }

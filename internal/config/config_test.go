@@ -66,6 +66,7 @@ var sample = map[string][2]string{
 	"backfill.per_org":              {"2", "2"},
 	"backfill.global":               {"9", "9"},
 	"backfill.interval":             {"1s", "1s"},
+	"backfill.chunk_bytes":          {"64MiB", "64MiB"},
 	"backfill.look_again":           {"30s", "30s"},
 	"backfill.empty_apart":          {"2m", "2m"},
 	"loader.drain_timeout":          {"20s", "20s"},

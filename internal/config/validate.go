@@ -111,6 +111,9 @@ func (r *reader) numbers(c *Config) {
 			r.wrong(d.path, "it must be more than 0")
 		}
 	}
+	if c.Backfill.ChunkBytes <= 0 {
+		r.wrong("backfill.chunk_bytes", "it must be more than 0")
+	}
 	if m := c.Warehouse.MemoryLimit; m.Percent == 0 && m.Bytes < 256<<20 {
 		r.wrong("warehouse.memory_limit", "it must be at least 256MiB")
 	}
