@@ -2,6 +2,7 @@ package backfill_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -396,7 +397,11 @@ func TestVerifyOpensTheFiles(t *testing.T) {
 	e.incremental()
 	e.history.commit([]backfill.File{e.file(0, 1000, "h")})
 	e.settle()
-	for _, path := range e.Rows(e.id, "SELECT data_file FROM ducklake_list_files('lake', '"+e.Table(e.id).Name+"', schema => '"+e.Table(e.id).Schema+"')") {
+	found, err := filepath.Glob(filepath.Join(e.House.Dir, string(e.Org), "data", "*", "*", "*.parquet"))
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	for _, path := range found {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
