@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// deltaTable is a Delta table of plain appends and replacements, written by hand.
-type deltaTable struct {
+// historyTable is a Delta table of plain appends and replacements, written by hand.
+type historyTable struct {
 	dir     string
 	version int
 	live    []string
 }
 
 // commit writes a version: the files that it adds, and whether it takes all others out.
-func (d *deltaTable) commit(t testing.TB, replace bool, files map[string]string) {
+func (d *historyTable) commit(t testing.TB, replace bool, files map[string]string) {
 	t.Helper()
 	var lines []string
 	add := func(v any) {
@@ -117,7 +117,7 @@ func TestKilledInBackfill(t *testing.T) {
 	i.must(t, "org", "create", "acme")
 	i.must(t, "team", "create", "1", "--org", "acme")
 	extracts := filepath.Join(i.data, "extracts", "acme")
-	d := &deltaTable{dir: filepath.Join(extracts, "history")}
+	d := &historyTable{dir: filepath.Join(extracts, "history")}
 	d.commit(t, false, map[string]string{"old.parquet": fmt.Sprintf("SELECT i::BIGINT AS id, 'old' AS v FROM range(%d) t(i)", old)})
 	i.must(t, "stream", "add", "--org", "acme", "--team", "1", "--source-type", "k", "--name", "h", "--sync-type", "incremental", "--primary-key", "id",
 		"--delta-uri", d.dir)
