@@ -82,6 +82,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 	a.credentials = &credentials{orgs: a.orgs, held: map[sluice.Org]lake.Credential{}}
 	a.provisioner = newProvisioner(cfg, a.orgs, a.log)
 	a.metrics = newMetrics(a)
+	db.Observe(a.metrics.stateQuery)
 	a.history = a.newHistory()
 	a.planner = a.newPlanner()
 	if cfg.Has(config.RoleLoader) {

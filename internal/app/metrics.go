@@ -27,6 +27,7 @@ type metrics struct {
 	changelog   *changelogMetrics
 	queue       *queueGauges
 	backfill    *backfillMetrics
+	queryTime   *prometheus.HistogramVec
 }
 
 func newMetrics(a *App) *metrics {
@@ -36,16 +37,22 @@ func newMetrics(a *App) *metrics {
 		requestTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_http_request_seconds", Help: "Time of HTTP requests.", Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10}}, []string{"route"}),
 		enqueued:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_queue_enqueue_total", Help: "Rows of enqueue calls by result."}, []string{"result"}),
 		sweepErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_sweep_errors_total", Help: "Sweeps of the queue that failed."}),
+		queryTime:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_state_query_seconds", Help: "Time of the state DB's queries, by their names.", Buckets: []float64{.001, .01, .1, 1, 10}}, []string{"query"}),
 		headRepairs: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_queue_head_repairs_total", Help: "Wrong heads that a sweep found; it must stay 0."}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_build_info", Help: "Versions of this binary; always 1."}, []string{"version", "duckdb", "ducklake"})
 	build.WithLabelValues(BuildVersion().Version, extension.Engine, extension.Version("ducklake")).Set(1)
-	m.registry.MustRegister(m.requests, m.requestTime, m.enqueued, m.sweepErrors, m.headRepairs, build, &stateCollector{a},
+	m.registry.MustRegister(m.requests, m.requestTime, m.enqueued, m.sweepErrors, m.headRepairs, m.queryTime, build, &stateCollector{a},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
 	m.changelog = newChangelogMetrics(m.registry)
 	m.backfill = newBackfillMetrics(m.registry)
 	return m
+}
+
+// stateQuery notes a query of the state DB; its names are a closed set.
+func (m *metrics) stateQuery(query string, took time.Duration) {
+	m.queryTime.WithLabelValues(query).Observe(took.Seconds())
 }
 
 func (m *metrics) handler() http.Handler {

@@ -207,6 +207,15 @@ WHERE {{use claimable}} AND o.state = 'ready' AND o.deleted_at IS NULL LIMIT 1;
 -- name: LeaseStreams
 SELECT stream_id FROM stream_lease WHERE stream_id > {{pg}}CAST(:after AS uuid){{end}}{{sqlite}}:after{{end}} ORDER BY stream_id LIMIT :limit;
 
+-- Streams by the page, and whether there is anything about their heads to be compared: an idle stream without open work has
+-- nothing stored, and nothing is what it should have.
+-- name: LeaseLooks
+SELECT l.stream_id, CASE WHEN l.head_batch_id IS NULL AND l.head_run_seq IS NULL AND NOT l.head_is_chunk AND l.ready_at IS NULL
+                          AND l.blocked_by IS NULL AND l.oldest_at IS NULL AND l.halt_code IS NULL
+                          AND NOT EXISTS (SELECT 1 FROM batch b WHERE b.stream_id = l.stream_id
+                                          AND b.load_state IN ('queued', 'executing', 'retry_wait', 'quarantined')) THEN 0 ELSE 1 END
+FROM stream_lease l WHERE l.stream_id > {{pg}}CAST(:after AS uuid){{end}}{{sqlite}}:after{{end}} ORDER BY l.stream_id LIMIT :limit;
+
 -- name: SweepTake
 UPDATE sweep_lease SET owner = :owner, expires_at = {{after :ttl}}
 WHERE name = 'sweep' AND (owner IS NULL OR owner = :owner OR expires_at <= {{now}});

@@ -95,13 +95,23 @@ func (s *Store) sweepOld(ctx context.Context, report *SweepReport) error {
 
 // sweepHeads compares each stored head with what it should be. The look is without locks; only a difference takes them.
 func (s *Store) sweepHeads(ctx context.Context, report *SweepReport) error {
+	type look struct {
+		id    sluice.StreamID
+		needs int64 // 0: nothing to compare
+	}
 	after := sluice.StreamID(uuid.Nil.String())
 	for {
-		page, err := statedb.All(ctx, s.db, queries.Get("LeaseStreams"), statedb.Args{"after": after, "limit": headsPerPage}, statedb.Value[sluice.StreamID])
+		page, err := statedb.All(ctx, s.db, queries.Get("LeaseLooks"), statedb.Args{"after": after, "limit": headsPerPage}, func(scan statedb.Scan) (l look, err error) {
+			return l, scan(&l.id, &l.needs)
+		})
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		for _, id := range page {
+		for _, l := range page {
+			if l.needs == 0 {
+				continue
+			}
+			id := l.id
 			right, err := s.headIsRight(ctx, s.db, id)
 			if sluice.CodeOf(err) == "SLUICE-LOAD-NO-STREAM" { // removed meanwhile
 				continue
@@ -115,7 +125,7 @@ func (s *Store) sweepHeads(ctx context.Context, report *SweepReport) error {
 				}
 			}
 		}
-		after = page[len(page)-1]
+		after = page[len(page)-1].id
 	}
 }
 

@@ -49,6 +49,7 @@ type DB struct {
 	hub     hub
 	now     atomic.Pointer[time.Time]
 	fault   atomic.Pointer[func(query string) error]
+	observe atomic.Pointer[func(query string, took time.Duration)]
 }
 
 // Open opens a state DB: an SQLite file (a path; empty means DefaultPath), or PostgreSQL (a postgres:// URL). It refuses
@@ -171,6 +172,15 @@ func (db *DB) SetFault(fn func(query string) error) {
 		return
 	}
 	db.fault.Store(&fn)
+}
+
+// Observe has each query told with its name and its time, until its last row; nil ends it.
+func (db *DB) Observe(fn func(query string, took time.Duration)) {
+	if fn == nil {
+		db.observe.Store(nil)
+		return
+	}
+	db.observe.Store(&fn)
 }
 
 // Now reads the state DB's clock.

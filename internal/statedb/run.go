@@ -14,6 +14,7 @@ import (
 type Runner interface {
 	exec(ctx context.Context, q *Query, args Args) (sql.Result, error)
 	query(ctx context.Context, q *Query, args Args) (*sql.Rows, error)
+	handle() *DB
 }
 
 // Scan reads the columns of a row, as (*sql.Rows).Scan; times go through Time and TimePtr, text that may be NULL through
@@ -22,6 +23,7 @@ type Scan func(dest ...any) error
 
 // Exec runs a statement and tells how many rows it changed.
 func Exec(ctx context.Context, r Runner, q *Query, args Args) (int64, error) {
+	defer r.handle().took(q, time.Now())
 	res, err := r.exec(ctx, q, args)
 	if err != nil {
 		return 0, failed(q, err)
@@ -35,6 +37,7 @@ func Exec(ctx context.Context, r Runner, q *Query, args Args) (int64, error) {
 
 // All runs a query and scans each row.
 func All[T any](ctx context.Context, r Runner, q *Query, args Args, scan func(Scan) (T, error)) ([]T, error) {
+	defer r.handle().took(q, time.Now())
 	rows, err := r.query(ctx, q, args)
 	if err != nil {
 		return nil, failed(q, err)
@@ -78,6 +81,15 @@ func One[T any](ctx context.Context, r Runner, q *Query, args Args, scan func(Sc
 
 // Value scans one column.
 func Value[T any](s Scan) (t T, err error) { return t, s(&t) }
+
+func (db *DB) handle() *DB { return db }
+func (tx *Tx) handle() *DB { return tx.db }
+
+func (db *DB) took(q *Query, begin time.Time) {
+	if observe := db.observe.Load(); observe != nil {
+		(*observe)(q.name, time.Since(begin))
+	}
+}
 
 func (db *DB) exec(ctx context.Context, q *Query, args Args) (sql.Result, error) {
 	text, values, err := q.bind(db.dialect, db.now.Load(), args)
