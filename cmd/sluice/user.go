@@ -27,7 +27,7 @@ func newUserCreateCommand(out *output) *cobra.Command {
 	}
 	addOrg(c.Flags(), &org)
 	c.Flags().StringVar(&role, "role", string(control.UserReader), "reader, writer or owner")
-	c.Flags().Int64Var(&team, "team", 0, "limits the login to the schemas of one team")
+	c.Flags().Int64Var(&team, "team", 0, "limits the login to the schemas of one team; the warehouse lets such logins in once it can keep the limit")
 	addDryRun(c.Flags(), &dry)
 	return onServer(c, out, func(ctx context.Context, s *server, args []string) error {
 		body := api.CreateUser{Username: args[0], Role: control.UserRole(role), DryRun: dry}
