@@ -407,3 +407,19 @@ func TestCacheForgetsAndStaysRight(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 }
+
+// Each of the ten commits of the sample's table names its batch; those up to version 7 name eight.
+func TestCoveredOfTheFlights(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(repository(t), "..", "shared", "data", "flights", "delta")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("the flights table is not here (../shared beside the repository)")
+	}
+	table := handTable(t, objstore.Local{}, dir, delta.Options{})
+	for upTo, want := range map[int64]int{9: 10, 7: 8} {
+		c, err := table.Covered(t.Context(), upTo)
+		if err != nil || len(c.Batches) != want || c.Earliest != 0 || c.Ignored != 0 {
+			t.Errorf("up to %d: %+v, %v", upTo, c, err)
+		}
+	}
+}
