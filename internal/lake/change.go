@@ -294,6 +294,9 @@ func (c Change) merge() Statement {
 // nullKey is the engine's error at a NULL key, as this package words it and knows it again.
 const nullKey = "sluice: a row has NULL in a key column"
 
+// Differ is SQL that is true where a column of a table t and of a source s differ.
+func Differ(column Column) string { return differ(Ident(column.Name), column.Type) }
+
 // differ compares a column of table and source so that no difference is missed: some values are equal to the engine and
 // yet not the same, 30 days and one month, or 0.0 and -0.0; and it refuses to compare variants (docs/adr/0060).
 func differ(column string, t Type) string {

@@ -76,16 +76,21 @@ const snapshotsBack = 1000
 // On a PostgreSQL catalog the engine removes files that it has written when the reply to COMMIT is lost, also if the
 // snapshot is committed (spec/lake.md rule 3). A snapshot that has expired or is too old to be found has none to speak of.
 func (s *Session) MissingFiles(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) ([]string, error) {
+	if missing, err := s.missingTable(ctx, id, batch); err != nil || len(missing) > 0 || s.info.catalog != "postgres" {
+		return missing, err
+	}
+	return s.MissingOf(ctx, commitInfo(id, batch, seq))
+}
+
+// MissingOf lists the files that the commit with an extra info added and that are not there with their right size.
+func (s *Session) MissingOf(ctx context.Context, info string) ([]string, error) {
 	type file struct {
 		path string
 		size int64
 	}
-	if missing, err := s.missingTable(ctx, id, batch); err != nil || len(missing) > 0 || s.info.catalog != "postgres" {
-		return missing, err
-	}
 	var files []file
-	err := s.read(ctx, PhaseResolve, fmt.Sprintf("list the files of batch %s", batch), func() error {
-		snapshot, err := s.snapshotOf(ctx, id, batch, seq)
+	err := s.read(ctx, PhaseResolve, "list the files of a commit", func() error {
+		snapshot, err := s.snapshotWith(ctx, info)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -162,9 +167,12 @@ func (s *Session) missingTable(ctx context.Context, id sluice.StreamID, batch sl
 
 // snapshotOf gives the snapshot of one of our commits, or pgx.ErrNoRows.
 func (s *Session) snapshotOf(ctx context.Context, id sluice.StreamID, batch sluice.BatchID, seq int64) (snapshot int64, err error) {
+	return s.snapshotWith(ctx, commitInfo(id, batch, seq))
+}
+
+func (s *Session) snapshotWith(ctx context.Context, info string) (snapshot int64, err error) {
 	err = s.conn.QueryRow(ctx, fmt.Sprintf("SELECT snapshot_id FROM %[1]s.ducklake_snapshot_changes WHERE commit_extra_info = $1 "+
-		"AND snapshot_id > (SELECT max(snapshot_id) - %[2]d FROM %[1]s.ducklake_snapshot)", metadata, snapshotsBack),
-		commitInfo(id, batch, seq)).Scan(&snapshot)
+		"AND snapshot_id > (SELECT max(snapshot_id) - %[2]d FROM %[1]s.ducklake_snapshot)", metadata, snapshotsBack), info).Scan(&snapshot)
 	return snapshot, err
 }
 

@@ -1,0 +1,5 @@
+package fanout
+
+const childEnv = "SLUICE_TEST_FANOUT"
+
+func child() int { return 0 }
