@@ -68,7 +68,7 @@ func newRoot(out *output) *cobra.Command {
 var commands = []func(*output) *cobra.Command{
 	newDemoCommand, newServeCommand, newDoctorCommand, newOrgCommand, newTeamCommand, newUserCommand, newCredentialCommand, newTokenCommand, newAuditCommand,
 	newStreamCommand, newEnqueueCommand, newStatusCommand, newRunCommand,
-	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand, newChangelogCommand,
+	newBatchCommand, newQuarantineCommand, newDeltaCommand, newNameCommand, newConfigCommand, newMigrateCommand, newVersionCommand, newChangelogCommand, newFanoutCommand,
 	newBackfillCommand, newCopyCommand, newVerifyCommand,
 }
 

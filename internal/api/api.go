@@ -48,7 +48,9 @@ type Deps struct {
 	Auth *Auth
 	// Changelogs are the topics that are kept in tables.
 	Changelogs Changelogs
-	Log        *slog.Logger
+	// Fanouts are the tables that are followed into the lakes of many orgs.
+	Fanouts Fanouts
+	Log     *slog.Logger
 }
 
 // maxBody is the largest request body.
@@ -76,7 +78,7 @@ func New(d Deps) http.Handler {
 	api := humago.New(mux, cfg)
 	for _, routes := range []func(huma.API, Deps){
 		orgRoutes, teamRoutes, userRoutes, credentialRoutes, tokenRoutes, discoveryRoutes, streamRoutes, enqueueRoutes, runRoutes, batchRoutes, quarantineRoutes, statusRoutes, nameRoutes,
-		changelogRoutes, backfillRoutes,
+		changelogRoutes, fanoutRoutes, backfillRoutes,
 	} {
 		routes(api, d)
 	}

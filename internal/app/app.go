@@ -16,6 +16,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/extension"
+	"sluice/internal/fanout"
 	"sluice/internal/lake"
 	"sluice/internal/load"
 	"sluice/internal/queue"
@@ -45,6 +46,7 @@ type App struct {
 	changelogs  *changelog.Runner // nil without the role changelog
 	history     *backfill.Delta
 	planner     *backfill.Planner
+	fanouts     *fanout.Runner // nil without the role fanout
 	metrics     *metrics
 
 	roles         roleSet
@@ -92,6 +94,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*App, error) {
 		a.changelogs = a.newChangelogs()
 		a.metrics.changelog.runner.Store(a.changelogs)
 	}
+	if cfg.Has(config.RoleFanout) {
+		a.fanouts = a.newFanouts()
+		a.metrics.fanout.runner.Store(a.fanouts)
+	}
 	return a, nil
 }
 
@@ -135,6 +141,10 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if a.changelogs != nil {
 		g.start(ctx, "changelog", a.changelogs.Run)
 		a.roles.set(config.RoleChangelog, true)
+	}
+	if a.fanouts != nil {
+		g.start(ctx, "fanout", a.fanouts.Run)
+		a.roles.set(config.RoleFanout, true)
 	}
 	if a.cfg.Has(config.RoleAPI) {
 		forget, err := a.announce(ctx)
@@ -181,6 +191,7 @@ func (a *App) apiDeps() api.Deps {
 		Control: a.orgs, Streams: a.streams, Queue: a.queue, Server: a.Server, Healthy: a.healthy, Ready: a.ready.list,
 		NewLake: func(org sluice.Org, extra []string) (control.Lake, error) { return newLake(a.cfg, org, extra) },
 		Metrics: a.metrics.handler(), Observe: a.metrics.observe, Log: a.log,
+		Fanouts:    &fanouts{a.newFanoutAdmin(), a.fanouts},
 		Changelogs: &changelogs{a.newChangelogAdmin(), a.changelogs},
 		Enqueued:   func(result string, n int) { a.metrics.enqueued.WithLabelValues(result).Add(float64(n)) },
 		Planner:    a.planner, HistoryAllowed: func(ctx context.Context, org sluice.Org, uri string) error { return historyAllowed(ctx, a, org, uri) },

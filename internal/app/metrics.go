@@ -25,6 +25,7 @@ type metrics struct {
 	headRepairs prometheus.Counter
 	load        *loadMetrics
 	changelog   *changelogMetrics
+	fanout      *fanoutMetrics
 	queue       *queueGauges
 	backfill    *backfillMetrics
 	queryTime   *prometheus.HistogramVec
@@ -47,6 +48,7 @@ func newMetrics(a *App) *metrics {
 	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
 	m.changelog = newChangelogMetrics(m.registry)
 	m.backfill = newBackfillMetrics(m.registry)
+	m.fanout = newFanoutMetrics(m.registry)
 	return m
 }
 

@@ -9,7 +9,7 @@ import (
 // sluice.yaml, `--loader.lease.ttl` as a flag, SLUICE_LOADER__LEASE__TTL in the environment.
 type Config struct {
 	Data      string    `key:"data" default:"./sluice-data" env:"SLUICE_DATA" doc:"directory of state, lakes, extracts and extensions"`
-	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, planner, loader, changelog"`
+	Roles     []string  `key:"roles" default:"all" env:"SLUICE_ROLES" doc:"what this process does: all, or a list of api, warehouse, planner, loader, changelog, fanout"`
 	Instance  string    `key:"instance" doc:"name of this process; default: host name and a random part"`
 	Server    string    `key:"server" env:"SLUICE_SERVER" doc:"URL of the server that commands talk to; default: the one that runs on the data directory"`
 	Log       Log       `key:"log"`
@@ -25,6 +25,7 @@ type Config struct {
 	Sweep     Sweep     `key:"sweep"`
 	Kafka     Kafka     `key:"kafka"`
 	Changelog Changelog `key:"changelog"`
+	Fanout    Fanout    `key:"fanout"`
 }
 
 // Log says what is logged and how.
@@ -209,6 +210,18 @@ type Changelog struct {
 	Lease            Lease    `key:"lease"`
 }
 
+// Fanout configures how tables are followed into the lakes of many orgs.
+type Fanout struct {
+	FlushRows     int      `key:"flush_rows" default:"50000" doc:"so many rows that were read for a destination are written"`
+	FlushInterval Duration `key:"flush_interval" default:"10s" doc:"rows that were read so long ago are written"`
+	Concurrency   int      `key:"concurrency" default:"8" doc:"transactions at once, at most 2 of them in one org"`
+	Seeds         int      `key:"seeds" default:"2" doc:"destinations whose history is collected at once"`
+	Poll          Duration `key:"poll" default:"1s" doc:"how often sources are looked at"`
+	Discovery     Duration `key:"discovery" default:"60s" doc:"how often new and vanished destinations are looked for"`
+	SpoolLimit    Size     `key:"spool_limit" default:"10GiB" doc:"bytes of rows that were read and not written"`
+	LeaseTTL      Duration `key:"lease_ttl" default:"30s" doc:"after so long without a sign of life another process takes over"`
+}
+
 // The roles that `sluice serve` knows.
 const (
 	RoleAPI       = "api"
@@ -216,10 +229,11 @@ const (
 	RolePlanner   = "planner"
 	RoleLoader    = "loader"
 	RoleChangelog = "changelog"
+	RoleFanout    = "fanout"
 )
 
 // AllRoles are the roles in the order in which they start.
-var AllRoles = []string{RoleAPI, RoleWarehouse, RolePlanner, RoleLoader, RoleChangelog}
+var AllRoles = []string{RoleAPI, RoleWarehouse, RolePlanner, RoleLoader, RoleChangelog, RoleFanout}
 
 // Has reports whether the process has a role.
 func (c *Config) Has(role string) bool {

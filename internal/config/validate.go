@@ -78,6 +78,9 @@ func (r *reader) numbers(c *Config) {
 		{"changelog.flush_rows", c.Changelog.FlushRows, 1, 100_000_000},
 		{"backfill.per_org", c.Backfill.PerOrg, 0, 1000},
 		{"backfill.global", c.Backfill.Global, 0, 10_000},
+		{"fanout.flush_rows", c.Fanout.FlushRows, 1, 100_000_000},
+		{"fanout.concurrency", c.Fanout.Concurrency, 1, 1000},
+		{"fanout.seeds", c.Fanout.Seeds, 1, 100},
 	} {
 		if n.value < n.least || n.value > n.to {
 			r.wrong(n.path, fmt.Sprintf("it must be between %d and %d", n.least, n.to))
@@ -103,6 +106,10 @@ func (r *reader) numbers(c *Config) {
 		{"sweep.interval", c.Sweep.Interval},
 		{"changelog.flush_interval", c.Changelog.FlushInterval},
 		{"changelog.check", c.Changelog.Check},
+		{"fanout.flush_interval", c.Fanout.FlushInterval},
+		{"fanout.poll", c.Fanout.Poll},
+		{"fanout.discovery", c.Fanout.Discovery},
+		{"fanout.lease_ttl", c.Fanout.LeaseTTL},
 		{"changelog.poll", c.Changelog.Poll},
 		{"changelog.lease.ttl", c.Changelog.Lease.TTL},
 		{"changelog.lease.heartbeat", c.Changelog.Lease.Heartbeat},

@@ -162,7 +162,7 @@ func (a *applier) write(ctx context.Context, d Destination, is, to Control, what
 		case err == nil:
 			return after, try - 1, nil
 		case errors.As(err, &f) && f.Outcome == sluice.Unknown:
-			done, read, rerr := a.resolve(ctx, d, is, after, err)
+			done, read, rerr := a.resolve(ctx, d, is, after, what, err)
 			if rerr != nil || done {
 				return read, try - 1, rerr
 			}
@@ -198,11 +198,11 @@ func (a *applier) once(ctx context.Context, d Destination, is, to Control, what 
 }
 
 // resolve finds out, on sessions of its own, what became of a transaction whose COMMIT was not answered (spec/lake.md §5).
-func (a *applier) resolve(ctx context.Context, d Destination, is, to Control, cause error) (done bool, read Control, err error) {
+func (a *applier) resolve(ctx context.Context, d Destination, is, to Control, what string, cause error) (done bool, read Control, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		done, read, err = a.resolveOnce(ctx, d, is, to)
+		done, read, err = a.resolveOnce(ctx, d, is, to, what)
 		if err == nil || isFenced(err) || haltsDestination(sluice.CodeOf(err)) {
 			return done, read, err
 		}
@@ -212,7 +212,7 @@ func (a *applier) resolve(ctx context.Context, d Destination, is, to Control, ca
 	}
 }
 
-func (a *applier) resolveOnce(ctx context.Context, d Destination, is, to Control) (bool, Control, error) {
+func (a *applier) resolveOnce(ctx context.Context, d Destination, is, to Control, what string) (bool, Control, error) {
 	a.pool.drop(d.Org)
 	s, err := a.pool.get(ctx, d.Org)
 	if err != nil {
@@ -231,7 +231,7 @@ func (a *applier) resolveOnce(ctx context.Context, d Destination, is, to Control
 		return true, read, nil
 	}
 	// The engine removes files that it has written when the reply to COMMIT is lost, also if the commit is stored.
-	missing, err := s.MissingOf(ctx, signature(d, to, is.Cursor, "follow"))
+	missing, err := s.MissingOf(ctx, signature(d, to, is.Cursor, what))
 	if err != nil {
 		return false, is, err
 	}

@@ -44,6 +44,8 @@ type rig struct {
 	src     *engine.Conn
 	offset  int64
 	teams   map[sluice.TeamID]sluice.Org
+
+	childLog lockedBuffer
 }
 
 // downSessions makes warehouses unreachable.
@@ -238,6 +240,25 @@ func (r *rig) follow() {
 			r.Fatalf("the destinations did not settle: %+v", r.runner.Status())
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// followTo runs until all destinations are in a state and everything is applied.
+func (r *rig) followTo(s State) {
+	r.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; {
+		r.follow()
+		all := true
+		for _, d := range r.destinations() {
+			all = all && d.State == s
+		}
+		if all {
+			return
+		}
+		if time.Now().After(end) {
+			r.Fatalf("not all are %s: %+v", s, r.destinations())
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

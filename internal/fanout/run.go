@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
 	"sync"
 	"time"
@@ -219,7 +220,9 @@ func (r *Runner) of(f *Fanout) *follower {
 		w.reader = &reader{f: f, owner: r.cfg.Owner, sessions: r.deps.Sessions, files: r.deps.Files}
 		r.works[f.ID] = w
 	}
+	w.mu.Lock()
 	w.f, w.reader.f = f, f
+	w.mu.Unlock()
 	return w
 }
 
@@ -267,10 +270,12 @@ func shares(shards, members int) int {
 // Status is one destination as this process sees it.
 type Status struct {
 	Destination
-	Fanout   string
-	Position int64 // up to which the source has been read for it
-	Waiting  int64 // rows that are read and not applied
-	Bytes    int64
+	Fanout       string
+	Position     int64 // up to which the source has been read for it
+	Waiting      int64 // rows that are read and not applied
+	Bytes        int64
+	LagSnapshots int64   // snapshots of the source's lake that are not in its table; 0 if nothing in them is for it
+	LagSeconds   float64 // how long the oldest row has waited, or for how long it has failed
 }
 
 // Status lists the destinations that this process works on.
@@ -284,3 +289,16 @@ func (r *Runner) Status() []Status {
 
 // Sessions counts the connections to destinations.
 func (r *Runner) Sessions() (busy, idle int) { return r.pool.open() }
+
+// Unrouted counts the rows of a fan-out that this process has met and that lead nowhere, by value of the route.
+func (r *Runner) Unrouted(name string) map[string]int64 {
+	for _, w := range r.all() {
+		w.mu.Lock()
+		f, out := w.f, maps.Clone(w.unrouted)
+		w.mu.Unlock()
+		if f.Name == name {
+			return out
+		}
+	}
+	return nil
+}

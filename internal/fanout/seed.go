@@ -259,6 +259,16 @@ func (a *applier) beginSeed(ctx context.Context, store *Store, r *reader, d Dest
 		if ok {
 			statements = []string{"DELETE FROM " + staging.SQL()}
 		}
+		if d.Generation > 1 { // a seed that was given up
+			before := StagingTable(staging.Schema, d.ID, d.Generation-1)
+			left, err := s.TableExists(ctx, before)
+			if err != nil {
+				return false, nil, err
+			}
+			if left {
+				ok, statements = false, append(statements, "DROP TABLE "+before.SQL())
+			}
+		}
 		return !ok, func(ctx context.Context, tx *lake.Txn) error {
 			for _, q := range statements {
 				if _, err := tx.Exec(ctx, q); err != nil {

@@ -397,7 +397,7 @@ func (s Script) deleteSQL(into lake.Table, paths []string, kind string) string {
 
 // quarantineColumns are those of a changelog's quarantine.
 const quarantineColumns = `topic_epoch INTEGER, kafka_partition INTEGER, kafka_offset BIGINT, ts TIMESTAMPTZ, reason VARCHAR, detail VARCHAR, ` +
-	`at TIMESTAMPTZ, state VARCHAR, state_at TIMESTAMPTZ`
+	`"at" TIMESTAMPTZ, state VARCHAR, state_at TIMESTAMPTZ`
 
 // QuarantineSQL keeps the identities of rows that cannot be applied; their content is in the source.
 func (s Script) QuarantineSQL(destination string, paths []string) string {

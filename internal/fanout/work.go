@@ -28,7 +28,6 @@ type follower struct {
 	persisted time.Time
 	swept     bool
 	head      int64
-	hash      map[string]Projection
 }
 
 // dest is one destination at work.
@@ -365,7 +364,7 @@ func (w *follower) failed(ctx context.Context, x *dest, err error) {
 		if err := w.r.deps.Store.Halt(ctx, w.f, code, err.Error()); err != nil {
 			log.ErrorContext(ctx, "the halt was not stored", "cause", err)
 		}
-	case code == "SLUICE-FANOUT-DAMAGED", code == "SLUICE-FANOUT-GAP" && (w.f.Def.OnGap == OnGapReseed || x.d.State == StateNew):
+	case (code == "SLUICE-FANOUT-DAMAGED" || code == "SLUICE-LAKE-DAMAGED") && w.f.Def.Into == IntoStaging, code == "SLUICE-FANOUT-GAP" && (w.f.Def.OnGap == OnGapReseed || x.d.State == StateNew):
 		log.WarnContext(ctx, "the destination's table is built anew")
 		w.move(ctx, x, EventReseed, "", "", 0)
 	case haltsDestination(code):
@@ -384,8 +383,6 @@ func codeOr(code sluice.Code, err error) sluice.Code {
 	switch {
 	case code == "SLUICE-LOAD-CREDENTIAL":
 		return "SLUICE-FANOUT-CREDENTIAL"
-	case code == "SLUICE-LOAD-BUDGET":
-		return "SLUICE-FANOUT-BUDGET"
 	case code == "" || errors.As(err, &f) && f.Phase == lake.PhaseConnect:
 		return "SLUICE-FANOUT-UNREACHABLE"
 	}
@@ -419,7 +416,21 @@ func (w *follower) status() []Status {
 	defer w.mu.Unlock()
 	var out []Status
 	for _, x := range w.dests {
-		out = append(out, Status{Destination: x.d, Fanout: w.f.Name, Position: x.pos, Waiting: x.buf.rows, Bytes: x.buf.bytes})
+		st := Status{Destination: x.d, Fanout: w.f.Name, Position: x.pos, Waiting: x.buf.rows, Bytes: x.buf.bytes}
+		reached := x.pos
+		if len(x.buf.parts) > 0 || !x.open {
+			reached = x.ctl.Cursor
+		}
+		if !x.buf.oldest.IsZero() {
+			st.LagSeconds = time.Since(x.buf.oldest).Seconds()
+		}
+		if x.d.Since != nil {
+			st.LagSeconds = time.Since(*x.d.Since).Seconds()
+		}
+		if x.d.State != StateRemoved && reached > 0 {
+			st.LagSnapshots = max(w.head-reached, 0)
+		}
+		out = append(out, st)
 	}
 	return out
 }

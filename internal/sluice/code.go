@@ -169,6 +169,31 @@ var Codes = []CodeInfo{
 	{"SLUICE-CHANGELOG-POISON-FLOOD", KindFailed, 422, "most messages cannot be rows"},
 	{"SLUICE-CHANGELOG-VALUES", KindFailed, 503, "the list of include_values was not taken"},
 
+	// fan-outs
+	{"SLUICE-FANOUT-NOT-FOUND", KindNotFound, 404, "no such fan-out or destination"},
+	{"SLUICE-FANOUT-EXISTS", KindRefused, 409, "the fan-out exists already"},
+	{"SLUICE-FANOUT-INVALID", KindUsage, 422, "the fan-out's definition has a mistake"},
+	{"SLUICE-FANOUT-STATE", KindRefused, 409, "the destination is not in a state that allows this"},
+	{"SLUICE-FANOUT-GAP", KindFailed, 409, "snapshots of the source expired before they were read"},
+	{"SLUICE-FANOUT-SOURCE-RECREATED", KindFailed, 409, "the source table is another one than before"},
+	{"SLUICE-FANOUT-NOT-INSERT-ONLY", KindFailed, 409, "rows of a changelog were updated or rewritten"},
+	{"SLUICE-FANOUT-FEED", KindFailed, 500, "the source's history cannot be understood"},
+	{"SLUICE-FANOUT-TARGET-CHANGED", KindRefused, 409, "discovery names another table for the destination"},
+	{"SLUICE-FANOUT-TARGET-SHAPE", KindFailed, 409, "the destination's table does not fit the fan-out's columns"},
+	{"SLUICE-FANOUT-PROJECTION", KindUsage, 422, "the fan-out's columns do not fit the source"},
+	{"SLUICE-FANOUT-KEY-NOT-UNIQUE", KindFailed, 409, "the destination's table has a key more than once"},
+	{"SLUICE-FANOUT-ROUTE-NOT-IN-KEY", KindUsage, 422, "the route column is not among the keys"},
+	{"SLUICE-FANOUT-TARGET-MISSING", KindFailed, 409, "the destination's table is gone"},
+	{"SLUICE-FANOUT-TARGET-ID", KindFailed, 409, "the destination's table is not the one that was filled"},
+	{"SLUICE-FANOUT-AMBIGUOUS", KindRefused, 409, "a team is in two orgs"},
+	{"SLUICE-FANOUT-FENCED", KindFailed, 409, "another process writes the destination by now"},
+	{"SLUICE-FANOUT-DAMAGED", KindFailed, 500, "data files of the destination are missing"},
+	{"SLUICE-FANOUT-CONTROL", KindFailed, 500, "the control table of a destination is not as it must be"},
+	{"SLUICE-FANOUT-QUARANTINE-FLOOD", KindFailed, 422, "most rows do not fit the projection"},
+	{"SLUICE-FANOUT-DIFFERS", KindFailed, 409, "a destination is not what the source says"},
+	{"SLUICE-FANOUT-UNREACHABLE", KindFailed, 503, "the destination's warehouse cannot be written for now"},
+	{"SLUICE-FANOUT-CREDENTIAL", KindFailed, 503, "the destination's warehouse refuses the credential"},
+
 	// demo
 	{"SLUICE-DEMO-MISMATCH", KindFailed, 500, "the demo's result is not the right answer"},
 }
