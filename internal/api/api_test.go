@@ -115,7 +115,7 @@ func TestOpenAPI(t *testing.T) {
 					t.Errorf("%s: parameter %s is not read", path, name)
 				}
 			}
-			if strings.HasPrefix(op.OperationID, "list-") && op.OperationID != "list-orgs" && op.OperationID != "list-teams" && op.OperationID != "list-users" && op.OperationID != "list-changelogs" && !have["limit"] {
+			if strings.HasPrefix(op.OperationID, "list-") && op.OperationID != "list-orgs" && op.OperationID != "list-teams" && op.OperationID != "list-users" && op.OperationID != "list-changelogs" && op.OperationID != "list-fanouts" && !have["limit"] {
 				t.Errorf("%s: no limit", path)
 			}
 			if op.OperationID == "" || seen[op.OperationID] {

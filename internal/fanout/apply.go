@@ -63,10 +63,8 @@ func (a *applier) apply(ctx context.Context, d Destination, is Control, parts []
 		if err != nil {
 			return false, nil, err
 		}
-		if bad > 0 {
-			if err := a.ensureQuarantine(ctx, s, d); err != nil {
-				return false, nil, err
-			}
+		if err := a.ensure(ctx, s, d, script, bad > 0); err != nil {
+			return false, nil, err
 		}
 		return len(add) > 0, func(ctx context.Context, tx *lake.Txn) error {
 			out.Rows = 0
@@ -76,7 +74,7 @@ func (a *applier) apply(ctx context.Context, d Destination, is Control, parts []
 				}
 			}
 			if rows > 0 {
-				n, err := a.rows(ctx, tx, script, d.Target, paths)
+				n, err := a.rows(ctx, tx, script, d, d.Target, paths)
 				out.Rows = n
 				if err != nil {
 					return err
@@ -94,10 +92,10 @@ func (a *applier) apply(ctx context.Context, d Destination, is Control, parts []
 }
 
 // rows runs the statements that put side files into a table.
-func (a *applier) rows(ctx context.Context, tx *lake.Txn, script Script, into lake.Table, paths []string) (n int64, err error) {
+func (a *applier) rows(ctx context.Context, tx *lake.Txn, script Script, d Destination, into lake.Table, paths []string) (n int64, err error) {
 	statements := []string{script.InsertSQL(into, paths)}
 	if script.Def.Mode == CurrentState {
-		statements = script.MergeSQL(into, paths)
+		statements = script.MergeSQL(into, d.ID, paths)
 	}
 	for _, q := range statements {
 		m, err := tx.Exec(ctx, q)
@@ -140,13 +138,30 @@ func (a *applier) target(ctx context.Context, s *lake.Session, d Destination, is
 	return Script{a.f.Def, p}, add, err
 }
 
-func (a *applier) ensureQuarantine(ctx context.Context, s *lake.Session, d Destination) error {
-	t := QuarantineTable(d.ID)
-	ok, err := s.TableExists(ctx, t)
-	if err != nil || ok {
-		return err
+// ensure makes the tables that a destination needs besides its own: where it remembers keys that have gone away, and its
+// quarantine.
+func (a *applier) ensure(ctx context.Context, s *lake.Session, d Destination, script Script, quarantine bool) error {
+	needs := map[lake.Table]string{}
+	if script.whole() {
+		needs[AwayTable(d.ID)] = script.AwayTableSQL(d.ID)
 	}
-	return alone(ctx, s, "make the quarantine of "+d.text(), fmt.Sprintf("CREATE TABLE %s (%s)", t.SQL(), quarantineColumns))
+	if quarantine {
+		t := QuarantineTable(d.ID)
+		needs[t] = fmt.Sprintf("CREATE TABLE %s (%s)", t.SQL(), quarantineColumns)
+	}
+	for t, create := range needs {
+		ok, err := s.TableExists(ctx, t)
+		if err != nil {
+			return err
+		}
+		if ok {
+			continue
+		}
+		if err := alone(ctx, s, "make table "+t.String(), create); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // work prepares a transaction on a session and gives what it does.

@@ -125,6 +125,12 @@ func QuarantineTable(destination string) lake.Table {
 	return lake.Table{Schema: lake.ControlSchema, Name: "quarantine_" + hexID(destination)}
 }
 
+// AwayTable is the table in the destination's lake that remembers the keys which have gone to other destinations, with their
+// versions: without them an old row that comes late would be taken for a new one.
+func AwayTable(destination string) lake.Table {
+	return lake.Table{Schema: lake.ControlSchema, Name: "away_" + hexID(destination)}
+}
+
 // StagingTable is where a destination's history is collected before it goes live.
 func StagingTable(schema, destination string, generation int64) lake.Table {
 	return lake.Table{Schema: schema, Name: fmt.Sprintf("_sluice_stg_%s_%d", hexID(destination)[:16], generation)}

@@ -334,15 +334,20 @@ func (a *applier) seedChunk(ctx context.Context, r *reader, d Destination, is Co
 		to.Rows += live
 	}
 	after, _, err := a.write(ctx, d, is, to, "seed", func(ctx context.Context, s *lake.Session) (bool, func(context.Context, *lake.Txn) error, error) {
-		if bad > 0 {
-			if err := a.ensureQuarantine(ctx, s, d); err != nil {
-				return false, nil, err
-			}
+		if err := a.ensure(ctx, s, d, script, bad > 0); err != nil {
+			return false, nil, err
 		}
 		return false, func(ctx context.Context, tx *lake.Txn) error {
 			if staging == d.Target && rows > 0 {
-				if _, err := a.rows(ctx, tx, script, staging, paths); err != nil {
+				if _, err := a.rows(ctx, tx, script, d, staging, paths); err != nil {
 					return err
+				}
+			}
+			if staging != d.Target && script.whole() && rows > 0 {
+				for _, q := range script.awaySQL(d.ID, paths) {
+					if _, err := tx.Exec(ctx, q); err != nil {
+						return err
+					}
 				}
 			}
 			if staging != d.Target && live > 0 {

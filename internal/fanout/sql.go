@@ -316,15 +316,19 @@ func (s Script) marked(paths []string) string {
 
 // MergeSQL applies the winners of side files to a table: the SQL of Guard. With each UPDATE guarded by the version, whatever is
 // applied again or late changes nothing.
-func (s Script) MergeSQL(into lake.Table, paths []string) []string {
+func (s Script) MergeSQL(into lake.Table, destination string, paths []string) []string {
 	var out []string
 	if s.Def.Kind == SourceTable {
 		out = append(out, s.deleteSQL(into, paths, kindDelete))
 	}
 	if s.whole() {
+		out = append(out, s.awaySQL(destination, paths)...)
 		out = append(out, s.deleteSQL(into, paths, kindAway))
 	}
 	source := s.marked(paths)
+	if s.whole() {
+		source = s.notAway(source, destination)
+	}
 	if s.Def.Kind == SourceTable {
 		source = fmt.Sprintf("SELECT *, true AS _sluice_is_row, false AS _sluice_tomb, false AS _sluice_after FROM (%s) WHERE %s = '%s'",
 			s.winners(paths, kindRow, kindDelete), kindColumn, kindRow)
@@ -393,6 +397,66 @@ func (s Script) deleteSQL(into lake.Table, paths []string, kind string) string {
 	}
 	return fmt.Sprintf("DELETE FROM %s AS t USING (SELECT * FROM (%s) WHERE %s = '%s') AS s WHERE %s", into.SQL(), s.winners(paths, kindRow, kind), kindColumn, kind,
 		strings.Join(on, " AND "))
+}
+
+// away compares the version of a source's row s with that of a key that has gone away, a.
+func (s Script) away(than string) string {
+	if s.Out.Version == "" {
+		return "false"
+	}
+	v := lake.Ident(s.Out.Version)
+	return fmt.Sprintf("(a.%[1]s IS NOT NULL AND coalesce(s.%[1]s %[2]s a.%[1]s, %[3]t))", v, than, than == "<")
+}
+
+func (s Script) onKeys(left, right string) string {
+	on := make([]string, len(s.Out.Keys))
+	for i, k := range s.Out.Keys {
+		on[i] = fmt.Sprintf("%s.%s = %s.%[2]s", left, lake.Ident(k), right)
+	}
+	return strings.Join(on, " AND ")
+}
+
+// awayColumns are the columns of an away table.
+func (s Script) awayColumns() []string {
+	out := append([]string{}, s.Out.Keys...)
+	if s.Out.Version != "" {
+		out = append(out, s.Out.Version)
+	}
+	return out
+}
+
+// AwayTableSQL makes the table of the keys that have gone away.
+func (s Script) AwayTableSQL(destination string) string {
+	var columns []string
+	for _, o := range s.Out.Outputs {
+		if slices.Contains(s.awayColumns(), o.Name) {
+			columns = append(columns, lake.Ident(o.Name)+" "+o.Type.String())
+		}
+	}
+	return fmt.Sprintf("CREATE TABLE %s (%s)", AwayTable(destination).SQL(), strings.Join(columns, ", "))
+}
+
+// awaySQL remembers the keys that have gone away, and forgets those that are back.
+func (s Script) awaySQL(destination string, paths []string) []string {
+	t := AwayTable(destination).SQL()
+	var columns, values []string
+	for _, c := range s.awayColumns() {
+		columns, values = append(columns, lake.Ident(c)), append(values, "s."+lake.Ident(c))
+	}
+	winners := s.winners(paths, kindRow, kindAway)
+	merge := fmt.Sprintf("MERGE INTO %s AS a USING (SELECT * FROM (%s) WHERE %s = '%s') AS s ON %s", t, winners, kindColumn, kindAway, s.onKeys("a", "s"))
+	if s.Out.Version != "" {
+		v := lake.Ident(s.Out.Version)
+		merge += fmt.Sprintf(" WHEN MATCHED AND (a.%[1]s IS NULL OR s.%[1]s > a.%[1]s) THEN UPDATE SET %[1]s = s.%[1]s", v)
+	}
+	merge += fmt.Sprintf(" WHEN NOT MATCHED THEN INSERT (%s) VALUES (%s)", strings.Join(columns, ", "), strings.Join(values, ", "))
+	back := fmt.Sprintf("DELETE FROM %s AS a USING (SELECT * FROM (%s) WHERE %s = '%s') AS s WHERE %s AND NOT %s", t, winners, kindColumn, kindRow, s.onKeys("a", "s"), s.away("<"))
+	return []string{back, merge}
+}
+
+// notAway leaves out rows that are older than what has taken their key elsewhere.
+func (s Script) notAway(source, destination string) string {
+	return fmt.Sprintf("SELECT s.* FROM (%s) AS s WHERE NOT EXISTS (SELECT 1 FROM %s AS a WHERE %s AND %s)", source, AwayTable(destination).SQL(), s.onKeys("a", "s"), s.away("<"))
 }
 
 // quarantineColumns are those of a changelog's quarantine.
