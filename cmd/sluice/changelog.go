@@ -233,20 +233,20 @@ func newChangelogResumeCommand(out *output) *cobra.Command {
 		Use: "resume NAME", Short: "End a pause or a halt; a halt for lost messages needs the flag that accepts the loss",
 		Example: "  sluice changelog resume events --accept-gap", Args: exactly("a name"),
 		RunE: func(c *cobra.Command, args []string) error {
-			accept := ""
+			accept := map[string]string{}
 			for _, f := range []struct {
 				set  bool
 				word string
 			}{{gap, "accept_gap"}, {truncation, "accept_truncation"}, {epoch, "new_epoch"}} {
-				if f.set && accept != "" {
+				if f.set && len(accept) > 0 {
 					return usage(c, "only one loss can be accepted at a time")
 				}
 				if f.set {
-					accept = f.word
+					accept["accept"] = f.word
 				}
 			}
 			return withServer(c, false, func(ctx context.Context, s *server) error {
-				return changelogDone(ctx, s, args[0], "resume", map[string]string{"accept": accept}, "resumed", out)
+				return changelogDone(ctx, s, args[0], "resume", accept, "resumed", out)
 			})
 		},
 	}

@@ -118,14 +118,13 @@ func (a *Admin) Add(ctx context.Context, n NewChangelog, by By) (*Changelog, Pre
 	if err := a.Store.Insert(ctx, c, by); err != nil {
 		return nil, preview, err
 	}
-	// From here on a slot may be taken; it finds no control table until Provision is through, and rests.
 	if err := Provision(ctx, s, c, cursors); err != nil {
 		if derr := a.Store.Delete(context.WithoutCancel(ctx), c, by); derr != nil {
 			a.Log.WarnContext(ctx, "changelog without tables stays registered: drop it", "changelog", c.Name, "error", derr)
 		}
 		return nil, preview, err
 	}
-	return c, preview, nil
+	return c, preview, a.Store.Start(ctx, c)
 }
 
 // preview reads the first messages, and says what would become of them.

@@ -2,9 +2,13 @@
 c.changelog_id, c.name, c.lake, c.table_schema, c.table_name, c.cluster, c.topic, c.topic_id, c.slots, c.desired, c.status, c.halt_code,
 c.halt_detail, c.halted_at, c.config, c.list, c.created_at, c.updated_at
 
+-- Nobody takes its slots before its tables are made.
 -- name: Insert
 INSERT INTO changelog (changelog_id, name, lake, table_schema, table_name, cluster, topic, topic_id, slots, desired, status, config, created_at, updated_at)
-VALUES (:changelog_id, :name, :lake, :table_schema, :table_name, :cluster, :topic, :topic_id, :slots, 'run', 'starting', {{json :config}}, {{now}}, {{now}});
+VALUES (:changelog_id, :name, :lake, :table_schema, :table_name, :cluster, :topic, :topic_id, :slots, 'pause', 'paused', {{json :config}}, {{now}}, {{now}});
+
+-- name: Start
+UPDATE changelog SET desired = 'run', status = 'starting', updated_at = {{now}} WHERE changelog_id = :changelog_id;
 
 -- name: SlotInsert
 INSERT INTO changelog_slot (changelog_id, slot) VALUES (:changelog_id, :slot);

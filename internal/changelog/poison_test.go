@@ -101,8 +101,18 @@ func TestPoisonOfEachKind(t *testing.T) {
 	var want []string
 	messages := []string{`0 0 {"id":1}`}
 	for i, m := range [][2]string{
-		{"", "empty"}, {"\xff", "not_utf8"}, {"{", "malformed_json"}, {`{"a":1} x`, "malformed_json"}, {"[1]", "not_an_object"}, {"7", "not_an_object"}, {`"{"`, "not_an_object"}, {"null", "not_an_object"},
-		{deep, "too_deep"}, {`{"a\u0000b":1}`, "bad_name"}, {`{"a":{"b\u0000":1}}`, "bad_name"}, {`{"a":"` + strings.Repeat("x", 2000) + `"}`, "too_large"},
+		{"", "empty"},
+		{"\xff", "not_utf8"},
+		{"{", "malformed_json"},
+		{`{"a":1} x`, "malformed_json"},
+		{"[1]", "not_an_object"},
+		{"7", "not_an_object"},
+		{`"{"`, "not_an_object"},
+		{"null", "not_an_object"},
+		{deep, "too_deep"},
+		{`{"a\u0000b":1}`, "bad_name"},
+		{`{"a":{"b\u0000":1}}`, "bad_name"},
+		{`{"a":"` + strings.Repeat("x", 2000) + `"}`, "too_large"},
 	} {
 		value := m[0]
 		if value == "null" {

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/testkit/house"
 	"sluice/internal/testkit/kafka"
+	"sluice/internal/testkit/pg"
 )
 
 func TestMain(m *testing.M) {
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	kafka.Shutdown()
+	pg.Shutdown()
 	os.Exit(code)
 }
 

@@ -245,7 +245,7 @@ func (k *sink) flush(ctx context.Context, f *flushing) error {
 		if try >= redoMost {
 			return err
 		}
-		k.log.DebugContext(ctx, "flush is redone", "slot", k.slot, "try", try, "error", err)
+		k.log.DebugContext(ctx, "flush is redone", "try", try, "error", err)
 		if err := pause(ctx, try); err != nil {
 			return err
 		}

@@ -433,7 +433,7 @@ func (w *slot) landed(ctx context.Context, end flightEnd) error {
 		w.status.Rate = float64(f.out.Rows) / all.Seconds()
 	}
 	w.mu.Unlock()
-	w.log.InfoContext(ctx, "flushed", "slot", w.number, "trigger", f.trigger, "seq", f.out.Seq, "rows", f.out.Rows, "bytes", f.out.RawBytes, "duration_ms", f.out.Steps["all"].Milliseconds())
+	w.log.InfoContext(ctx, "flushed", "trigger", f.trigger, "seq", f.out.Seq, "rows", f.out.Rows, "bytes", f.out.RawBytes, "duration_ms", f.out.Steps["all"].Milliseconds())
 	for _, c := range f.out.Conflicts {
 		w.log.WarnContext(ctx, "values went to _extra", "column", c.Column, "count", c.Count, "partition", c.Partition, "offset", c.Offset)
 	}

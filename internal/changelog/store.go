@@ -72,7 +72,12 @@ func noChangelog(name string) error {
 	return sluice.E("SLUICE-CHANGELOG-NOT-FOUND", fmt.Sprintf("find changelog %s", name), "there is no such changelog", "see `sluice changelog list`", nil)
 }
 
-// Insert registers a changelog.
+// Start lets the slots of a changelog whose tables are made be taken.
+func (s *Store) Start(ctx context.Context, c *Changelog) error {
+	return s.exec(ctx, "Start", statedb.Args{"changelog_id": c.ID})
+}
+
+// Insert registers a changelog; it stands until Start.
 func (s *Store) Insert(ctx context.Context, c *Changelog, by By) error {
 	if c.ID == "" {
 		c.ID = uuid.NewString()

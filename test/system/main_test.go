@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/testkit/kafka"
 	"sluice/internal/testkit/pg"
 )
 
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		defer pg.Shutdown()
+		defer kafka.Shutdown()
 		if err := build(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
