@@ -29,9 +29,8 @@ type crew struct {
 	t   testing.TB
 	cfg childConfig
 
-	mu    sync.Mutex
-	procs []*proc
-	log   bytes.Buffer
+	mu  sync.Mutex
+	log bytes.Buffer
 }
 
 type proc struct {

@@ -282,12 +282,13 @@ func field(s Seen, c lake.Column, pin Pin, pinned, coerce bool) Field {
 		return f
 	}
 	for _, k := range s.Kinds {
-		switch r := reading(k, c.Type.Base); {
-		case r == Exact:
+		switch reading(k, c.Type.Base) {
+		case Exact:
 			f.Reading, f.Kinds = Exact, s.Kinds
 			return f
-		case r == Checked:
+		case Checked:
 			f.Reading = Checked
+		case AsIs:
 		}
 	}
 	return f

@@ -39,10 +39,10 @@ func TestPoisonAndReplay(t *testing.T) {
 			var records []*kgo.Record
 			for i := 1; i < 10_000; i++ {
 				value := fmt.Sprintf(`{"id":%d,"v":%d,"pad":"x"}`, i, i%10)
-				switch {
-				case i%200 == 0: // a value that does not fit its column
+				switch i % 200 {
+				case 0: // a value that does not fit its column
 					value = fmt.Sprintf(`{"id":%d,"v":"text","pad":"x"}`, i)
-				case i%200 == 100: // too large for the first config
+				case 100: // too large for the first config
 					value = fmt.Sprintf(`{"id":%d,"v":1,"pad":%q}`, i, strings.Repeat("x", 2000))
 				}
 				records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % 2), Value: []byte(value), Key: []byte("k")})

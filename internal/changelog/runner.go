@@ -290,7 +290,7 @@ const topicRetry = 30 * time.Second
 func (r *Runner) rest(err error) time.Duration {
 	switch sluice.CodeOf(err) {
 	case "SLUICE-CHANGELOG-TOPIC", "SLUICE-CHANGELOG-AUTH":
-		return min(topicRetry, 5*r.cfg.Poll)
+		return min(topicRetry, 15*r.cfg.Poll)
 	}
 	return r.cfg.Poll
 }
