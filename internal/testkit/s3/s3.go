@@ -23,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sluice/internal/objstore"
 	"sluice/internal/testkit/child"
 )
@@ -118,15 +120,12 @@ func (b Bucket) Open(t testing.TB) objstore.Bucket {
 func (b Bucket) Upload(t testing.TB, dir, prefix string) {
 	t.Helper()
 	store := b.Open(t)
+	uploads, ctx := errgroup.WithContext(t.Context())
+	uploads.SetLimit(8)
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
@@ -135,10 +134,18 @@ func (b Bucket) Upload(t testing.TB, dir, prefix string) {
 		if prefix != "" {
 			key = prefix + "/" + key
 		}
-		_, err = store.Put(t.Context(), key, f, objstore.PutOptions{})
-		return err
+		uploads.Go(func() error {
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = store.Put(ctx, key, f, objstore.PutOptions{})
+			return err
+		})
+		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, uploads.Wait()); err != nil {
 		t.Fatal(err)
 	}
 }
