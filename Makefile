@@ -68,6 +68,11 @@ $(S3): tools/s3/go.mod tools/s3/go.sum | toolchain
 test: services extensions kafka s3 build ## Run every test
 	SLUICE_REQUIRE_SERVICES=1 go test -p $(TEST_PARALLEL) $(TEST_FLAGS) ./...
 
+.PHONY: clients
+clients: services extensions build ## Run real clients against the server, and write docs/clients.md
+	test/clients/install.sh build/clients
+	go run ./test/clients
+
 .PHONY: test-race
 test-race: services extensions kafka s3 ## Run the tests under the race detector (RACE=packages)
 	SLUICE_REQUIRE_SERVICES=1 go test -race -p $(TEST_PARALLEL) $(TEST_FLAGS) $(RACE)

@@ -1,5 +1,22 @@
 package catalog
 
+import (
+	"fmt"
+	"strings"
+)
+
+// regclass is an SQL expression for the OID of the table or view that the text n names, with its schema or without.
+var regclass = `coalesce(try_cast(n AS BIGINT), ` + ofCatalog() + `, (SELECT min(oid) FROM sluice_tables WHERE name = replace(n::VARCHAR, '"', '') OR schema_name || '.' || name = replace(n::VARCHAR, '"', '')))`
+
+func ofCatalog() string {
+	var b strings.Builder
+	b.WriteString("CASE replace(n::VARCHAR, 'pg_catalog.', '')")
+	for _, name := range sorted(catalogOIDs) {
+		fmt.Fprintf(&b, " WHEN '%s' THEN %d", name, catalogOIDs[name])
+	}
+	return b.String() + " END"
+}
+
 // literalOf is an SQL expression for v as an SQL literal.
 const literalOf = "'''' || replace(v::VARCHAR, '''', '''''') || ''''"
 
@@ -34,6 +51,12 @@ var macros = []macro{
 	{"pg_get_function_identity_arguments", []string{"f"}, "(SELECT min(arguments) FROM sluice_functions WHERE oid = f)"},
 	{"pg_table_is_visible", []string{"rel"}, "(rel IN (SELECT oid FROM sluice_tables WHERE schema_name IN (SELECT unnest(current_schemas(false)))))"},
 	{"pg_function_is_visible", []string{"f"}, "(f IN (SELECT f.oid FROM sluice_functions f JOIN sluice_schemas s ON s.oid = f.schema_oid WHERE s.name IN (SELECT unnest(current_schemas(false)))))"},
+	{"to_regtype", []string{"n"}, "(SELECT min(oid) FROM pg_type WHERE typname = n)"},
+	{"to_regclass", []string{"n"}, regclass},
+	{"sluice_regclass", []string{"n"}, regclass},
+	{"sluice_regtype", []string{"n"}, "coalesce(try_cast(n AS BIGINT), (SELECT min(oid) FROM pg_type WHERE typname = n::VARCHAR))"},
+	{"sluice_regnamespace", []string{"n"}, "coalesce(try_cast(n AS BIGINT), (SELECT min(oid) FROM pg_namespace WHERE nspname = n::VARCHAR))"},
+	{"_pg_expandarray", []string{"a"}, "{'x': a[1], 'n': 1}"},
 	{"pg_type_is_visible", []string{"t"}, "true"},
 	{"obj_description", []string{"o", "o, catalog"}, "(SELECT min(comment) FROM sluice_tables WHERE oid = try_cast(o AS BIGINT))"},
 	{"col_description", []string{"o, n"}, "(SELECT min(comment) FROM sluice_columns WHERE table_oid = try_cast(o AS BIGINT) AND num = n)"},

@@ -22,12 +22,14 @@ var triggers = map[string]bool{
 	"regrole": true, "version": true, "current_setting": true, "current_database": true, "current_catalog": true,
 	"current_user": true, "session_user": true, "current_role": true, "user": true, "operator": true, "collate": true,
 	"format_type": true, "col_description": true, "obj_description": true, "shobj_description": true, "has_table_privilege": true,
+	"bytea": true, "format": true, "string_to_array": true, "to_regclass": true, "to_regtype": true, "quote_ident": true, "quote_literal": true,
 	"has_schema_privilege": true, "has_database_privilege": true, "inet_server_addr": true, "inet_server_port": true, "inet_client_addr": true,
 }
 
 // Needed says whether a statement has to be rewritten, and whether it reads the catalog, so that Setup must have run.
 func Needed(t []token.Token) (rewrite, reads bool) {
 	for _, k := range t {
+		rewrite = rewrite || k.Kind == token.String && strings.HasPrefix(k.Text, "{") || k.Is("~") || k.Is("!~")
 		if k.Kind != token.Word && k.Kind != token.Quoted {
 			continue
 		}
@@ -81,8 +83,26 @@ func (r *rewriter) step(i int) int {
 		return r.cast(i)
 	case (k.Is("~") || k.Is("!~")) && i+1 < len(r.t) && r.t[i+1].Kind == token.String:
 		return r.replace(i, i+2, k.Text+" "+literal(anywhere(r.t[i+1].Text)))
+	case k.Kind == token.String && r.is(i+1, "::") && r.is(i+2, "bytea"):
+		if text, ok := byteaLiteral(k); ok {
+			return r.replace(i, i+3, text)
+		}
+		return i + 1
+	case k.Kind == token.String && r.is(i+1, "::") && r.is(i+3, "[") && strings.HasPrefix(k.Text, "{"):
+		if text, ok := arrayLiteral(k.Text); ok {
+			return r.replace(i, i+1, text)
+		}
+		return i + 1
 	case !k.Name():
 		return i + 1
+	case regprocs[k.Text] && i+2 < len(r.t) && r.t[i+1].Kind == token.Op && r.t[i+2].Kind == token.Number && r.t[i+2].Text == "0":
+		return r.replace(i+2, i+3, "'-'")
+	case k.Is("cast") && r.is(i+1, "("):
+		return r.castCall(i)
+	case k.Is("format") && r.is(i+1, "(") && !r.is(i-1, "."):
+		return r.format(i, i)
+	case k.Is("string_to_array") && r.is(i+1, "(") && !r.is(i-1, "."):
+		return r.scalarTable(i)
 	case k.Is("generate_series") && r.is(i+1, "("):
 		return r.series(i)
 	case k.Is("operator") && r.is(i+1, "("):
@@ -90,6 +110,9 @@ func (r *rewriter) step(i int) int {
 	case k.Is("collate") && i+1 < len(r.t):
 		return r.collate(i)
 	case strings.EqualFold(k.Text, "information_schema") && r.is(i+1, ".") && i+2 < len(r.t) && !r.is(i-1, "."):
+		if r.t[i+2].Is("_pg_expandarray") {
+			return r.replace(i, i+2, "")
+		}
 		if name := strings.ToLower(r.t[i+2].Text); overlaid[name] {
 			return r.replace(i, i+3, `"information_schema.`+name+`"`)
 		}
@@ -101,6 +124,9 @@ func (r *rewriter) step(i int) int {
 		name := r.t[i+2]
 		if to := renamed[name.Text]; to != "" && r.is(i+3, "(") {
 			return r.replace(i, i+3, to)
+		}
+		if name.Is("format") && r.is(i+3, "(") {
+			return r.format(i, i+2)
 		}
 		if name.Is("generate_series") {
 			r.replace(i, i+2, "")
@@ -121,6 +147,9 @@ func (r *rewriter) step(i int) int {
 	}
 	return i + 1
 }
+
+// regprocs are columns whose numbers PostgreSQL shows as names; here they are names.
+var regprocs = map[string]bool{"typreceive": true, "typsend": true, "typinput": true, "typoutput": true, "typmodin": true, "typmodout": true, "typanalyze": true}
 
 // operator turns OPERATOR(pg_catalog.~) into ~.
 func (r *rewriter) operator(i int) int {
@@ -230,6 +259,9 @@ func (r *rewriter) cast(i int) int {
 			if before, after, ok := strings.Cut(last.Text, "."); ok && name == "regclass" {
 				schema, object = strings.Trim(before, `"`), strings.Trim(after, `"`)
 			}
+			if oid := catalogOIDs[object]; oid != 0 && name == "regclass" && (schema == "" || schema == "pg_catalog") {
+				lookup, schema = strconv.Itoa(oid)+"::BIGINT", ""
+			}
 			lookup = strings.ReplaceAll(lookup, "?", literal(object))
 			if schema != "" {
 				lookup = strings.Replace(lookup, "WHERE", "WHERE relnamespace = (SELECT min(oid) FROM pg_namespace WHERE nspname = "+literal(schema)+") AND", 1)
@@ -239,6 +271,12 @@ func (r *rewriter) cast(i int) int {
 			return at + 1
 		}
 	}
+	if i > 0 && r.t[i-1].Kind == token.Param && (name == "regclass" || name == "regtype" || name == "regnamespace") {
+		param := r.t[i-1]
+		r.out.WriteString(r.sql[r.last:param.Pos] + "sluice_" + name + "(" + r.sql[param.Pos:param.End] + ")")
+		r.last = r.t[at].End
+		return at + 1
+	}
 	if mapped := types[name]; mapped != "" {
 		return r.replace(i, at+1, "::"+mapped)
 	}
@@ -246,6 +284,14 @@ func (r *rewriter) cast(i int) int {
 		return r.replace(i, at+1, "::"+r.sql[r.t[at].Pos:r.t[at].End])
 	}
 	return at + 1
+}
+
+// catalogOIDs are the OIDs of PostgreSQL's own tables that clients name, to say what a description is of.
+var catalogOIDs = map[string]int{
+	"pg_class": 1259, "pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_namespace": 2615, "pg_database": 1262, "pg_authid": 1260,
+	"pg_attrdef": 2604, "pg_constraint": 2606, "pg_index": 2610, "pg_trigger": 2620, "pg_rewrite": 2618, "pg_description": 2609, "pg_extension": 3079,
+	"pg_collation": 3456, "pg_tablespace": 1213, "pg_policy": 3256, "pg_language": 2612, "pg_operator": 2617, "pg_am": 2601, "pg_foreign_server": 1417,
+	"pg_foreign_data_wrapper": 2328, "pg_event_trigger": 3466, "pg_publication": 6104, "pg_statistic_ext": 3381, "pg_opclass": 2616, "pg_cast": 2605,
 }
 
 // lookups find the OID of a name that stands as a literal before a cast; a number stays one.
@@ -268,9 +314,9 @@ func (r *rewriter) known(from, i int) int {
 			if r.is(i-1, "as") || r.is(i+1, ".") {
 				return 0
 			}
-			return r.replace(from, i+1, literal(r.env.User))
+			return r.named(from, i+1, literal(r.env.User), k.Text)
 		case "current_catalog":
-			return r.replace(from, i+1, literal(r.env.Database))
+			return r.named(from, i+1, literal(r.env.Database), k.Text)
 		}
 		return 0
 	}
@@ -292,7 +338,7 @@ func (r *rewriter) known(from, i int) int {
 		default:
 			return 0
 		}
-		return r.replace(from, i+3, text)
+		return r.named(from, i+3, text, k.Text)
 	}
 	if k.Text == "current_setting" && i+3 < len(r.t) && r.t[i+2].Kind == token.String {
 		v, ok := r.env.Setting(strings.ToLower(r.t[i+2].Text))
@@ -301,10 +347,10 @@ func (r *rewriter) known(from, i int) int {
 				continue
 			}
 			if ok {
-				return r.replace(from, j+1, literal(v))
+				return r.named(from, j+1, literal(v), k.Text)
 			}
 			if j > i+3 { // missing_ok
-				return r.replace(from, j+1, "NULL")
+				return r.named(from, j+1, "NULL", k.Text)
 			}
 			break
 		}

@@ -106,11 +106,12 @@ func pgTypeQuery() string {
 	return `SELECT oid::BIGINT AS oid, typname, 11::BIGINT AS typnamespace, 10::BIGINT AS typowner, typlen::SMALLINT AS typlen, typlen IN (1, 2, 4, 8) AS typbyval,
 			CASE typcategory WHEN 'P' THEN 'p' ELSE 'b' END AS typtype, typcategory, false AS typispreferred, true AS typisdefined, ',' AS typdelim,
 			0::BIGINT AS typrelid, NULL::VARCHAR AS typsubscript, typelem::BIGINT AS typelem, typarray::BIGINT AS typarray,
-			CASE typcategory WHEN 'A' THEN 'array_in' ELSE typname || 'in' END AS typinput, CASE typcategory WHEN 'A' THEN 'array_out' ELSE typname || 'out' END AS typoutput,
-			CASE typcategory WHEN 'A' THEN 'array_recv' ELSE typname || 'recv' END AS typreceive, CASE typcategory WHEN 'A' THEN 'array_send' ELSE typname || 'send' END AS typsend,
+			CASE typcategory WHEN 'A' THEN 'array_in' ELSE typname || io || 'in' END AS typinput, CASE typcategory WHEN 'A' THEN 'array_out' ELSE typname || io || 'out' END AS typoutput,
+			CASE typcategory WHEN 'A' THEN 'array_recv' ELSE typname || io || 'recv' END AS typreceive, CASE typcategory WHEN 'A' THEN 'array_send' ELSE typname || io || 'send' END AS typsend,
 			'i' AS typalign, 'x' AS typstorage, false AS typnotnull, 0::BIGINT AS typbasetype, -1 AS typtypmod, 0 AS typndims, 0::BIGINT AS typcollation,
 			NULL::VARCHAR AS typdefaultbin, NULL::VARCHAR AS typdefault, NULL::VARCHAR[] AS typacl
-		FROM (VALUES ` + strings.Join(rows, ", ") + `) v(oid, typname, typlen, typcategory, typelem, typarray)`
+		FROM (SELECT *, CASE WHEN typcategory IN ('D', 'T', 'P') OR typname IN ('json', 'jsonb', 'numeric', 'uuid', 'varbit') THEN '_' ELSE '' END AS io
+			FROM (VALUES ` + strings.Join(rows, ", ") + `) v(oid, typname, typlen, typcategory, typelem, typarray))`
 }
 
 // formatType is the body of format_type(t, m): the names that PostgreSQL gives its types.

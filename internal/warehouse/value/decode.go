@@ -171,7 +171,7 @@ func unescapeBytes(s string) ([]byte, error) {
 }
 
 func arrayFromText(t *duck.Type, s string) (duck.Value, error) {
-	items, ok := splitArray(s)
+	items, ok := SplitArray(s)
 	if !ok {
 		return duck.Value{}, fmt.Errorf("%w: malformed array literal", ErrSyntax)
 	}
@@ -200,8 +200,11 @@ func listOf(t *duck.Type, n int, item func(int) (duck.Value, error)) (duck.Value
 	return duck.ListValue(t.Child, values)
 }
 
-// splitArray takes {a,"b c",NULL} apart; nil is NULL. Arrays in arrays are not read.
-func splitArray(s string) ([]*string, bool) {
+// SplitArray takes {a,"b c",NULL} apart; nil is NULL. Arrays in arrays are not read.
+func SplitArray(s string) ([]*string, bool) {
+	if s = strings.TrimSpace(s); !strings.HasPrefix(s, "{") {
+		return nil, false
+	}
 	s = strings.TrimSpace(s[1:])
 	if s == "}" {
 		return nil, true

@@ -547,7 +547,7 @@ func arrayReaderText(elem Reader) Reader {
 		if !strings.HasPrefix(s, "{") {
 			return bad
 		}
-		items, ok := splitArray(s)
+		items, ok := SplitArray(s)
 		if !ok {
 			return bad
 		}

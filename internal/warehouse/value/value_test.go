@@ -86,7 +86,7 @@ func TestSplitArray(t *testing.T) {
 	for in, want := range map[string]string{
 		"{}": "", "{ }": "", "{1,2}": "1|2", `{a, "b,c" ,NULL,"NULL"}`: "a|b,c|<nil>|NULL", `{"q\"u\\"}`: `q"u\`, `{""}`: "", `{a\,b}`: "a,b",
 	} {
-		items, ok := splitArray(in)
+		items, ok := SplitArray(in)
 		var got []string
 		for _, s := range items {
 			if s == nil {
@@ -100,7 +100,7 @@ func TestSplitArray(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"{", "{1", "{1,2}}", "{{1},{2}}", `{"a}`, `{"a"b}`, "{1}x"} {
-		if items, ok := splitArray(in); ok {
+		if items, ok := SplitArray(in); ok {
 			t.Errorf("%s was read as %d items", in, len(items))
 		}
 	}

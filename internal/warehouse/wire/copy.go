@@ -90,8 +90,12 @@ func (s *Session) copyOut(ctx context.Context, st *prepared) (rows int64, err er
 		return 0, err
 	}
 	w := bulk.NewWriter(opt, columnNames(q.columns))
-	if err := s.copyData(w.Begin); err != nil {
-		return 0, err
+	begin := w.Begin(nil) // the head of binary data is one message with the first row, as clients expect
+	if opt.Format != bulk.Binary {
+		if err := s.copyData(func(dst []byte) []byte { return append(dst, begin...) }); err != nil {
+			return 0, err
+		}
+		begin = nil
 	}
 	var field []byte
 	for {
@@ -104,25 +108,26 @@ func (s *Session) copyOut(ctx context.Context, st *prepared) (rows int64, err er
 		}
 		po.chunk = ch
 		for row := range ch.Size() {
-			if field, err = s.copyRow(po, w, row, field); err != nil {
+			if field, err = s.copyRow(po, w, begin, row, field); err != nil {
 				return rows, err
 			}
+			begin = nil
 			rows++
 		}
 		ch.Close()
 		po.chunk = nil
 	}
-	if err := s.copyData(w.End); err != nil {
+	if err := s.copyData(func(dst []byte) []byte { return w.End(append(dst, begin...)) }); err != nil {
 		return rows, err
 	}
 	return rows, s.io.send(&pgproto3.CopyDone{})
 }
 
-// copyRow sends a row of the chunk; field is memory that is used again.
-func (s *Session) copyRow(po *portal, w *bulk.Writer, row int, field []byte) ([]byte, error) {
+// copyRow sends a row of the chunk, after what begins the data; field is memory that is used again.
+func (s *Session) copyRow(po *portal, w *bulk.Writer, begin []byte, row int, field []byte) ([]byte, error) {
 	var err error
 	sendErr := s.copyData(func(dst []byte) []byte {
-		dst = w.Row(dst)
+		dst = w.Row(append(dst, begin...))
 		for i, enc := range po.encoders {
 			v := po.chunk.Column(i)
 			if v.Null(row) {

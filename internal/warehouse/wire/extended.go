@@ -153,6 +153,7 @@ func (s *Session) inline(ctx context.Context, st *prepared, m *pgproto3.Bind) (*
 		return nil, s.engineError(ctx, err)
 	}
 	p.kind, p.columns = p.stmt.Kind(), p.stmt.Columns()
+	s.nameColumns(p.columns)
 	p.rows = givesRows(p.kind, p.tokens, p.columns)
 	if err := gate.CheckKind(s.who, p.kind, p.tokens); err != nil {
 		p.close()

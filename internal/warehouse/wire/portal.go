@@ -139,7 +139,7 @@ func (s *Session) start(ctx context.Context, p *portal) error {
 	if !p.stmt.rows {
 		return nil
 	}
-	nameColumns(result.Columns())
+	s.nameColumns(result.Columns())
 	if !sameShape(p.stmt.columns, result.Columns()) {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
 	}

@@ -59,7 +59,7 @@ func defaults(version string) settings {
 		"idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0", "synchronous_commit": "on", "row_security": "on",
 		"check_function_bodies": "on", "xmloption": "content", "escape_string_warning": "on",
 		"default_transaction_isolation": "repeatable read", "transaction_isolation": "repeatable read",
-		"default_transaction_deferrable": "off", "jit": "off", "search_path": `"$user", public`, "timezone": "UTC",
+		"default_transaction_deferrable": "off", "jit": "off", "search_path": `"$user", main`, "timezone": "UTC",
 		"statement_timeout": "0", "default_transaction_read_only": "off", "transaction_read_only": "off", "datestyle": "ISO, MDY",
 		"client_encoding": "UTF8", "intervalstyle": "postgres", "bytea_output": "hex", "standard_conforming_strings": "on",
 		"array_nulls": "on", "server_version": version, "server_version_num": "150000", "server_encoding": "UTF8",

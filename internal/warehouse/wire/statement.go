@@ -111,7 +111,7 @@ func (s *Session) resolve(ctx context.Context, p *prepared, declared []uint32) e
 	}
 	p.stmt, p.sql, p.kind, p.columns, p.late = t.stmt, t.sql, t.stmt.Kind(), t.columns, t.late
 	p.rows = givesRows(p.kind, p.tokens, p.columns)
-	nameColumns(p.columns)
+	s.nameColumns(p.columns)
 	if err := gate.CheckKind(s.who, p.kind, p.tokens); err != nil {
 		p.close()
 		return err
@@ -193,12 +193,17 @@ var guesses = []guess{
 func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, typed map[int]*duck.Type, declared []uint32, g guess) (typing, error) {
 	types, examples := map[int]*duck.Type{}, map[int]string{}
 	maps.Copy(types, typed)
+	lists := inAny(p.tokens)
 	for n := range unresolved(stmt, typed) {
-		types[n] = g.t
+		types[n], examples[n] = g.t, g.example
+		if lists[n] && g.t.ID != duck.List { // x = ANY($1) compares with the elements
+			types[n] = duck.ListOf(g.t)
+			examples[n] = "[" + g.example + "]"
+			continue
+		}
 		if n <= len(declared) && declared[n-1] != 0 && g == guesses[0] {
 			types[n] = value.Cast(declared[n-1])
 		}
-		examples[n] = g.example
 	}
 	for n, t := range typed {
 		examples[n] = "CAST(NULL AS " + t.Name() + ")"
@@ -222,6 +227,20 @@ func (s *Session) tryTypes(ctx context.Context, p *prepared, stmt *duck.Stmt, ty
 		return typing{}, nil
 	}
 	return typing{stmt: better, sql: sql, types: types, columns: trial.Columns(), late: true}, nil
+}
+
+// inAny are the parameters that stand alone in ANY(…) or ALL(…).
+func inAny(t []token.Token) map[int]bool {
+	out := map[int]bool{}
+	for i := range t {
+		if i+3 >= len(t) || !t[i].Is("any") && !t[i].Is("all") || !t[i+1].Is("(") || t[i+2].Kind != token.Param || !t[i+3].Is(")") {
+			continue
+		}
+		if n, err := strconv.Atoi(t[i+2].Text); err == nil {
+			out[n] = true
+		}
+	}
+	return out
 }
 
 func ifInterrupted(err error) error {
@@ -308,15 +327,6 @@ func (s *Session) resolveParams(p *prepared, declared []uint32, typed map[int]*d
 		}
 	}
 	return nil
-}
-
-// nameColumns gives columns that are named by a cast of ours the name that PostgreSQL has for columns without one.
-func nameColumns(columns []duck.Column) {
-	for i := range columns {
-		if strings.Contains(columns[i].Name, "CAST($") {
-			columns[i].Name = "?column?"
-		}
-	}
 }
 
 // givesRows says whether a statement is answered with rows.
