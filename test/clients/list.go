@@ -13,8 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"sluice/internal/warehouse/gate/token"
 )
 
 // clients are the rows of the table.
@@ -264,14 +262,18 @@ func queries(file string) func(context.Context, target) ([]outcome, error) {
 				return nil, err
 			}
 		}
-		statements := token.Split(string(raw))
 		var failed []string
-		for _, st := range statements {
-			if _, err := c.PgConn().Exec(ctx, st.Text).ReadAll(); err != nil {
-				failed = append(failed, fmt.Sprintf("%.80s…: %s", st.Text, err))
+		n := 0
+		for sql := range strings.Lines(string(raw)) { // one on each line
+			if strings.HasPrefix(sql, "--") {
+				continue
+			}
+			n++
+			if _, err := c.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+				failed = append(failed, fmt.Sprintf("%.80s…: %s", sql, err))
 			}
 		}
-		o := outcome{check: "catalog", ok: len(failed) == 0, note: fmt.Sprintf("%d queries", len(statements))}
+		o := outcome{check: "catalog", ok: len(failed) == 0, note: fmt.Sprintf("%d queries", n)}
 		if !o.ok {
 			o.note = strings.Join(failed, "; ")
 		}
