@@ -22,7 +22,7 @@ var triggers = map[string]bool{
 	"regrole": true, "version": true, "current_setting": true, "current_database": true, "current_catalog": true,
 	"current_user": true, "session_user": true, "current_role": true, "user": true, "operator": true, "collate": true,
 	"format_type": true, "col_description": true, "obj_description": true, "shobj_description": true, "has_table_privilege": true,
-	"bytea": true, "format": true, "string_to_array": true, "to_regclass": true, "to_regtype": true, "quote_ident": true, "quote_literal": true,
+	"bytea": true, "format": true, "string_to_array": true, "generate_series": true, "to_regclass": true, "to_regtype": true, "quote_ident": true, "quote_literal": true,
 	"has_schema_privilege": true, "has_database_privilege": true, "inet_server_addr": true, "inet_server_port": true, "inet_client_addr": true,
 }
 

@@ -22,8 +22,9 @@ func (s *Session) nameColumns(columns []duck.Column) {
 const unnamed = "?column?"
 
 var (
-	callName   = regexp.MustCompile(`^(?:main\.)?"?([a-z_][a-z0-9_]*)"?\(`)
-	castName   = regexp.MustCompile(`^(?:TRY_)?CAST\((.*) AS ([A-Z][A-Z0-9_ ]*)(?:\(.*\))?(?:\[\d*\])*\)$`)
+	callName   = regexp.MustCompile(`^(?:main\.)?"?([a-z_][a-z0-9_]*|COALESCE)"?\(`)
+	castName   = regexp.MustCompile(`^(?:TRY_)?CAST\((.*) AS "?([A-Z][A-Z0-9_ ]*)"?(?:\(.*\))?(?:\[\d*\])*\)$`)
+	behindCall = regexp.MustCompile(`\) (?:OVER|FILTER|WITHIN GROUP) ?\(.*\)$`)
 	plainName  = regexp.MustCompile(`^"?([A-Za-z_][A-Za-z0-9_]*)"?$`)
 	numberName = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 )
@@ -36,6 +37,9 @@ var typeNames = map[string]string{
 
 // pgName is PostgreSQL's name for a column that the engine has named by its expression; any other name stays.
 func pgName(name string) string {
+	if m := behindCall.FindStringIndex(name); m != nil && whole(name[:m[0]+1], strings.IndexByte(name, '(')) {
+		return pgName(name[:m[0]+1])
+	}
 	if name == "count_star()" {
 		return "count"
 	}
@@ -58,14 +62,14 @@ func pgName(name string) string {
 		return unnamed
 	}
 	if m := callName.FindStringSubmatch(name); m != nil && whole(name, len(m[0])-1) {
-		return m[1]
+		return strings.ToLower(m[1])
 	}
 	return name
 }
 
 // whole reports whether the bracket that opens at from is closed by the last character.
 func whole(name string, from int) bool {
-	if from >= len(name) || name[from] != '(' || name[len(name)-1] != ')' {
+	if from < 0 || from >= len(name) || name[from] != '(' || name[len(name)-1] != ')' {
 		return false
 	}
 	depth, quoted := 0, false
