@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"sluice/internal/testkit/house"
@@ -39,4 +41,30 @@ func TestFollow(t *testing.T) {
 	r.put(`1, 'a', 5, 0, '{"x":"back?"}'`)
 	r.follow()
 	r.want(1, `a|6|t|∅`, `b|3|f|{"n":3}`)
+
+	// What the source says is compared row by row, and a row that somebody else has written is found by its key.
+	admin := &Admin{Store: r.store, Sessions: r.down, Files: r.files()}
+	equal := func() (out []string) {
+		list, err := admin.Verify(t.Context(), r.f.Name, Selection{Org: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range list {
+			out = append(out, fmt.Sprintf("%d: %d rows, %d missing, %d more %v", v.Destination.Team, v.Rows, v.Missing, v.Surplus, v.Keys))
+		}
+		return out
+	}
+	if got := strings.Join(equal(), "; "); got != "1: 2 rows, 0 missing, 0 more []; 2: 1 rows, 0 missing, 0 more []" {
+		t.Errorf("the verdict is %s", got)
+	}
+	if _, err := r.h.Service("acme").Exec(t.Context(), "UPDATE lake.team_1.persons SET props = 'changed' WHERE id = 'b'"); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(equal(), "; "); got != "1: 2 rows, 1 missing, 1 more [1/b]; 2: 1 rows, 0 missing, 0 more []" {
+		t.Errorf("the verdict is %s", got)
+	}
+	o, err := admin.Status(t.Context(), r.f.Name, Selection{})
+	if err != nil || o.Problem != "" || len(o.Destinations) != 3 {
+		t.Errorf("the status is %+v, %v", o, err)
+	}
 }

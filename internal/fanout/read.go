@@ -71,7 +71,7 @@ func (r *reader) close() {
 	}
 }
 
-// look finds the source table. One that is another than before is SLUICE-FANOUT-SOURCE-RECREATED.
+// look finds the source table as it is now. Whether it is the one that a destination was filled from is for who follows to tell.
 func (r *reader) look(ctx context.Context, s *lake.Session) error {
 	doing := "look at the source of fan-out " + r.f.Name
 	var now SourceTableID
@@ -82,8 +82,8 @@ func (r *reader) look(ctx context.Context, s *lake.Session) error {
 	if err != nil {
 		return err
 	}
-	if now.UUID == "" || r.table.UUID != "" && r.table != now {
-		return sluice.E("SLUICE-FANOUT-SOURCE-RECREATED", doing, fmt.Sprintf("table %s is gone, or is another one than before", r.f.Source),
+	if now.UUID == "" {
+		return sluice.E("SLUICE-FANOUT-SOURCE-RECREATED", doing, fmt.Sprintf("table %s is gone", r.f.Source),
 			"look who did it; then `sluice fanout reseed` takes the new table", nil)
 	}
 	if r.table == now && r.columns != nil {

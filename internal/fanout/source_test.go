@@ -90,8 +90,11 @@ func TestSourceIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.followTo(StateFollowing)
-	r.wantHalt("")
 	r.want(1, `n|1|f|null`)
+	r.put(`1, 'o', 1, 0, 'null'`)
+	r.follow()
+	r.wantHalt("")
+	r.want(1, `n|1|f|null`, `o|1|f|null`)
 }
 
 // Tombstones mark, keys move between teams and leave where they were, bad rows are kept aside.

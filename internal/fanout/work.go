@@ -74,6 +74,13 @@ type ending struct {
 
 // turn is one look at the fan-out. ctx ends with the process, work some time later.
 func (w *follower) turn(ctx, work context.Context, members int) error {
+	if w.reader.columns == nil { // what is known of destinations is known under the source's columns
+		if s, err := w.reader.session(ctx); err != nil {
+			w.r.deps.Log.WarnContext(ctx, "the source cannot be reached", "fanout", w.f.Name, "error", err)
+		} else if err := w.reader.look(ctx, s); err != nil {
+			return w.haltOr(ctx, err)
+		}
+	}
 	w.settle(work)
 	if err := w.lease(ctx, members); err != nil {
 		return err
@@ -317,6 +324,9 @@ func (w *follower) end(ctx context.Context, e ending) {
 		return
 	}
 	x.busy = false
+	if e.err == nil && e.seeded && e.ctl.Generation < x.d.Generation {
+		return // it is to be built anew since then
+	}
 	if !e.seeded {
 		w.r.deps.Meter.Applied(w.f, x.d, e.applied, e.err)
 	}
