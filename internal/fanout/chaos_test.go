@@ -189,3 +189,60 @@ func TestKilledProcesses(t *testing.T) {
 		})
 	}
 }
+
+// Two processes share the shards; one stands still for longer than its leases live and then goes on. Nothing is doubled or lost.
+func TestProcessThatStoodStill(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(seed(t), 4))
+	sc := chaosScale()
+	sc.events, sc.batches = 12_000, 24
+	r := newRig(t, house.Options{})
+	r.chaosTeams(scale{teams: 6, orgs: 2})
+	sc.teams = 6
+	r.changelog(personColumns)
+	r.history(rng, sc)
+	r.add(personsDef)
+	a, b := r.spawn("still"), r.spawn("other")
+	for i := 1; i < sc.batches; i++ {
+		switch i {
+		case 8:
+			_ = a.Process.Signal(syscall.SIGSTOP)
+		case 20:
+			_ = a.Process.Signal(syscall.SIGCONT)
+		}
+		r.history(rng, sc)
+		time.Sleep(time.Duration(100+rng.Int64N(300)) * time.Millisecond) // the processes are to be met anywhere
+	}
+	for _, p := range []interface{ Wait() error }{a, b} {
+		_ = a.Process.Signal(syscall.SIGTERM)
+		_ = b.Process.Signal(syscall.SIGTERM)
+		_ = p.Wait()
+	}
+	r.followTo(StateFollowing)
+	t.Logf("%d rows; overtaken %d times", r.compare(), r.childLog.count("another process has written"))
+}
+
+// A process that does not know that another one has written loses at the fence, reads the cursor again, and goes on from there.
+func TestOvertakenAtTheFence(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, house.Options{})
+	r.org("acme")
+	r.team("acme", 1)
+	r.changelog(personColumns)
+	r.put(`1, 'a', 1, 0, '1'`)
+	r.add(personsDef)
+	r.follow()
+	w := r.runner.all()[0]
+	for _, x := range w.dests {
+		if _, err := w.applier().apply(t.Context(), x.d, x.ctl, nil, x.pos+1, w.reader.columns); err != nil { // the other one
+			t.Fatal(err)
+		}
+		if _, err := w.applier().apply(t.Context(), x.d, x.ctl, nil, x.pos+1, w.reader.columns); sluice.CodeOf(err) != "SLUICE-FANOUT-FENCED" || !isFenced(err) {
+			t.Errorf("writing over another one's cursor: %v", err)
+		}
+	}
+	r.put(`1, 'passed over', 1, 0, '1'`) // the snapshot that the other one says it has applied
+	r.put(`1, 'b', 1, 0, '1'`)
+	r.followTo(StateFollowing)
+	r.want(1, `a|1|f|1`, `b|1|f|1`)
+}
