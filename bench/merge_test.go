@@ -22,7 +22,7 @@ const (
 
 // BenchmarkWarmMerge merges batches of 5,000 rows, half of them new, into a table of 1 M rows: through queue, loader and
 // lake, one after the other on a warm session; and as the same MERGE in a transaction of its own, typed by hand into the
-// same engine over the same wire. The two take turns, so that a noisy machine hits both.
+// same engine over the same wire. The two take turns, so that a noisy machine hits both. docs/adr/0080 says what the rest is.
 func BenchmarkWarmMerge(b *testing.B) {
 	for _, kind := range []string{"duckdb", "postgres"} {
 		b.Run(kind, func(b *testing.B) {
