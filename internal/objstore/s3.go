@@ -259,7 +259,7 @@ func (b *S3) fail(ctx context.Context, op, key string, err error) error {
 	e := &Error{Op: op, Where: where, Err: err}
 	var response *awshttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil || response.HTTPStatusCode() == 0 {
-		e.Kind, e.Detail = transportKind(err)
+		e.Detail, e.Kind = transportKind(err)
 		return e
 	}
 	code, message := apiError(err)
@@ -320,19 +320,19 @@ func actionOf(op string) string {
 
 // transportKind judges an error without an answer. A connection that cannot be made, or breaks, may work the next time;
 // what was wrong before anything was sent (no credentials, a bad endpoint) will be wrong again.
-func transportKind(err error) (kind error, detail string) {
+func transportKind(err error) (detail string, kind error) {
 	var netErr net.Error
 	var opErr *net.OpError
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return nil, "there is no host " + dns.Name
+		return "there is no host " + dns.Name, nil
 	case errors.As(err, &netErr), errors.As(err, &opErr), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return ErrUnavailable, innermost(err).Error()
+		return innermost(err).Error(), ErrUnavailable
 	case brokenAnswer(err):
-		return ErrUnavailable, "the answer is not one of S3"
+		return "the answer is not one of S3", ErrUnavailable
 	}
-	return nil, innermost(err).Error()
+	return innermost(err).Error(), nil
 }
 
 // innermost is the first cause, which says the most in the fewest words.

@@ -82,7 +82,7 @@ func run(ctx context.Context, t *delta.Table, s *delta.Snapshot, e Engine, o Opt
 		return Result{}, err
 	}
 	if at.Scheme != objstore.SchemeFile {
-		if x.pins, err = servePinned(t, s.Version()); err != nil {
+		if x.pins, err = servePinned(ctx, t, s.Version()); err != nil {
 			return Result{}, err
 		}
 		defer x.pins.close()

@@ -34,8 +34,9 @@ type pins struct {
 }
 
 // servePinned starts to serve.
-func servePinned(t *delta.Table, version int64) (*pins, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func servePinned(ctx context.Context, t *delta.Table, version int64) (*pins, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the engine: %w", err)
 	}

@@ -54,7 +54,14 @@ func TestCheckpointsHoldTheState(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	for i, c := range []deltagen.Checkpoint{
-		{}, {Parts: 3}, {V2: "parquet"}, {V2: "json"}, {V2: "parquet", Sidecars: 2}, {V2: "json", Sidecars: 3}, {ClassicName: true}, {ClassicName: true, Sidecars: 1},
+		{},
+		{Parts: 3},
+		{V2: "parquet"},
+		{V2: "json"},
+		{V2: "parquet", Sidecars: 2},
+		{V2: "json", Sidecars: 3},
+		{ClassicName: true},
+		{ClassicName: true, Sidecars: 1},
 		{StructStats: true, NoRemoves: true, Drop: []string{"add.deletionVector", "remove", "add.tags"}},
 	} {
 		files, removes := map[string]int{}, 0

@@ -58,7 +58,8 @@ func NewHistory(t testing.TB, seed uint64, o HistoryOptions) *History {
 	schema := Schema(Field{Name: "id", Type: "long"}, Field{Name: "a text", Type: "string"}, Field{Name: "amount", Type: "double"},
 		Field{Name: "part", Type: "string"})
 	first := []Action{
-		Object{"commitInfo": map[string]any{"operation": "CREATE TABLE"}}, Features("deletionVectors", "v2Checkpoint"),
+		Object{"commitInfo": map[string]any{"operation": "CREATE TABLE"}},
+		Features("deletionVectors", "v2Checkpoint"),
 		Metadata{Schema: schema, Partition: []string{"part"}},
 	}
 	h.Commit(append(first, h.insert()...)...)
@@ -206,7 +207,14 @@ func (h *History) deleteRows() []Action {
 func (h *History) checkpoint() {
 	h.t.Helper()
 	c := []Checkpoint{
-		{}, {Parts: 2}, {Parts: 3}, {V2: "json"}, {V2: "parquet"}, {V2: "json", Sidecars: 2}, {V2: "parquet", Sidecars: 3}, {ClassicName: true},
+		{},
+		{Parts: 2},
+		{Parts: 3},
+		{V2: "json"},
+		{V2: "parquet"},
+		{V2: "json", Sidecars: 2},
+		{V2: "parquet", Sidecars: 3},
+		{ClassicName: true},
 		{ClassicName: true, Sidecars: 1},
 	}[h.rng.IntN(9)]
 	c.Hint = h.rng.IntN(2) == 0 && !c.ClassicName && c.V2 == ""
