@@ -85,7 +85,7 @@ func New(d Deps) http.Handler {
 	completeDocument(api.OpenAPI())
 	mux.HandleFunc("/", unknownRoute(mux))
 	entrance := door{d: d}
-	var inner http.Handler = textOnly(d.once(mux))
+	inner := textOnly(d.once(mux))
 	if d.Auth == nil {
 		inner = localOnly(inner)
 	} else {

@@ -1,6 +1,7 @@
 package delta_test
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"database/sql"
@@ -155,7 +156,7 @@ func columnsOf(t testing.TB, conn *sql.Conn, query string) []string {
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
-	if err != nil {
+	if err := cmp.Or(err, rows.Err()); err != nil {
 		t.Fatal(err)
 	}
 	return names
@@ -334,7 +335,7 @@ func resultsTable(t *testing.T, verdicts []verdict) {
 			}
 			return fmt.Sprint(*n)
 		}
-		result := "read"
+		var result string
 		switch {
 		case v.refused():
 			refused++

@@ -28,14 +28,11 @@ func (b *builder) misfit(format string, args ...any) error {
 
 // find gives the part of a file that a field is; nil if the file does not have it.
 func (b *builder) find(nodes []footer.Node, field schema.Field) (*footer.Node, error) {
-	at := -1
-	switch {
-	case b.mapping == schema.ByID:
+	var at int
+	if b.mapping == schema.ByID {
 		at = slices.IndexFunc(nodes, func(n footer.Node) bool { return n.HasID && int64(n.ID) == field.ID })
-	default:
-		if at = slices.IndexFunc(nodes, func(n footer.Node) bool { return n.Name == field.Physical }); at < 0 {
-			at = slices.IndexFunc(nodes, func(n footer.Node) bool { return strings.EqualFold(n.Name, field.Physical) })
-		}
+	} else if at = slices.IndexFunc(nodes, func(n footer.Node) bool { return n.Name == field.Physical }); at < 0 {
+		at = slices.IndexFunc(nodes, func(n footer.Node) bool { return strings.EqualFold(n.Name, field.Physical) })
 	}
 	if at < 0 {
 		return nil, nil
@@ -60,6 +57,7 @@ func (b *builder) expression(ref string, t schema.Type, n *footer.Node) (express
 		return b.list(ref, t, n)
 	case schema.Map:
 		return b.mapOf(ref, t, n)
+	default: // a primitive
 	}
 	if n.Physical == footer.Group {
 		return expression{}, b.misfit("it has parts in the file, and is a %s in the table", t)

@@ -94,8 +94,9 @@ func leafType(n *footer.Node) (leafOf, error) {
 		return leafOf{leafDouble, 0, "DOUBLE"}, nil
 	case footer.ByteArray, footer.FixedByteArray:
 		return bytesType(n)
+	default: // footer.Group, and what a later format may add
+		return leafOf{}, fmt.Errorf("the file has it in an unknown type")
 	}
-	return leafOf{}, fmt.Errorf("the file has it in an unknown type")
 }
 
 func integerType(n *footer.Node) (leafOf, error) {
@@ -134,6 +135,7 @@ func integerType(n *footer.Node) (leafOf, error) {
 		}
 	case footer.Time:
 		return leafOf{leafOther, 0, "TIME"}, nil
+	default: // no meaning that a number can have
 	}
 	return leafOf{}, fmt.Errorf("the file has it as an integer of an unknown meaning")
 }
@@ -159,6 +161,7 @@ func bytesType(n *footer.Node) (leafOf, error) {
 		return leafOf{leafOther, 0, "UUID"}, nil
 	case footer.Float16:
 		return leafOf{leafFloat, 0, "FLOAT"}, nil
+	default: // no meaning that bytes can have
 	}
 	return leafOf{}, fmt.Errorf("the file has it as bytes of an unknown meaning")
 }

@@ -135,8 +135,9 @@ func sideNode(t schema.Type) (parquet.Node, error) {
 		return parquet.TimestampAdjusted(parquet.Microsecond, true), nil
 	case schema.TimestampNTZ:
 		return parquet.TimestampAdjusted(parquet.Microsecond, false), nil
+	default:
+		return nil, fmt.Errorf("a %s is no type of a partition column", t)
 	}
-	return nil, fmt.Errorf("a %s is no type of a partition column", t)
 }
 
 // sideValue reads a partition value, see schema.ParseValue.
@@ -172,8 +173,9 @@ func sideValue(t schema.Type, v schema.Value) (parquet.Value, error) {
 	case schema.Timestamp, schema.TimestampNTZ:
 		n, err := schema.Micros(*v)
 		return parquet.Int64Value(n), err
+	default: // text and bytes
+		return parquet.ByteArrayValue([]byte(*v)), nil
 	}
-	return parquet.ByteArrayValue([]byte(*v)), nil
 }
 
 func twosComplement(n *big.Int) ([]byte, error) {

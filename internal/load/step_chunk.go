@@ -126,8 +126,9 @@ func (s State) chunkAction() Action {
 			v = &lake.Verify{}
 		}
 		return Look{Live: s.target(), Staging: s.staging(), Verify: v}
+	default: // a chunk with rows
+		return Prepare{Staging: s.staging(), Source: s.chunk.spec.Source}
 	}
-	return Prepare{Staging: s.staging(), Source: s.chunk.spec.Source}
 }
 
 func (s State) chunkWrite(t lake.Table, tableID, rows int64, staged *lake.Staged) lake.Write {

@@ -243,7 +243,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(runs([2]uint16{0, 5}, [2]uint16{7, 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v, err := dv.Decode(b, -1, -1)
+		_, err := dv.Decode(b, -1, -1)
 		if err == nil {
 			t.Fatal("a cardinality of -1 fits")
 		}
@@ -258,7 +258,8 @@ func FuzzDecode(f *testing.F) {
 		for _, c := range number {
 			count = count*10 + int64(c-'0')
 		}
-		if v, err = dv.Decode(b, count, -1); err != nil {
+		v, err := dv.Decode(b, count, -1)
+		if err != nil {
 			t.Fatal(err)
 		}
 		theirs := roaring64.New()

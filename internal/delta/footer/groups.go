@@ -132,6 +132,7 @@ func Leaves(columns []Node) []Leaf {
 			n := &nodes[i]
 			at, d, r := path+n.Name, def, rep
 			switch n.Repetition {
+			case Required:
 			case Optional:
 				d++
 			case Repeated:

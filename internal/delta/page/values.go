@@ -76,6 +76,7 @@ func (p *plain) next() (int64, []byte, error) {
 		return int64(int32(binary.LittleEndian.Uint32(head))), nil, nil
 	case footer.Int64:
 		return int64(binary.LittleEndian.Uint64(head)), nil, nil
+	default: // text, its length before it
 	}
 	n := binary.LittleEndian.Uint32(head)
 	if uint64(n) > uint64(len(p.b)) {

@@ -74,8 +74,9 @@ func (t Type) SQL() string {
 		return "STRUCT(" + strings.Join(parts, ", ") + ")"
 	case Void:
 		return `"NULL"`
+	default:
+		return engine[t.Kind]
 	}
-	return engine[t.Kind]
 }
 
 // String is the type as Delta's tools show it: long, decimal(10,2), array<string>, struct<a:long>.
@@ -93,8 +94,9 @@ func (t Type) String() string {
 			parts[i] = f.Name + ":" + f.Type.String()
 		}
 		return "struct<" + strings.Join(parts, ",") + ">"
+	default:
+		return string(t.Kind)
 	}
-	return string(t.Kind)
 }
 
 // typed reports whether there is anything to load: a struct without members has no values, and what holds a void has no
@@ -109,8 +111,9 @@ func (t Type) typed() bool {
 		return t.Key.typed() && t.Element.typed()
 	case Struct:
 		return len(t.Fields) > 0
+	default:
+		return true
 	}
-	return true
 }
 
 // Quote writes an identifier of the engine.

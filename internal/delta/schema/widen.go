@@ -56,8 +56,9 @@ func Widens(from, to Type) bool {
 		return rank >= 0 && whole >= wholeDigits[rank]
 	case TimestampNTZ:
 		return from.Kind == Date
+	default:
+		return false
 	}
-	return false
 }
 
 var changeMembers = []string{"fromType", "toType"}

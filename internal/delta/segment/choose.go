@@ -84,8 +84,9 @@ func (c Checkpoint[T]) preference() int {
 		return 2
 	case Multipart:
 		return 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 // Empty reports whether the log has no version.

@@ -95,7 +95,7 @@ func (r *Reader) Next() (row []Field, ok bool, err error) {
 		if r.opt.Format == CSV {
 			err = r.splitCSV(line)
 		} else {
-			err = r.splitText(line)
+			r.splitText(line)
 		}
 		if err == nil {
 			err = r.checkCount()
@@ -212,10 +212,10 @@ func (r *Reader) add(b []byte, null bool) {
 	r.fields = append(r.fields, Field{b, null})
 }
 
-func (r *Reader) splitText(line []byte) error {
+func (r *Reader) splitText(line []byte) {
 	r.fields, r.plain = r.fields[:0], r.plain[:0]
 	if len(r.columns) == 0 && len(line) == 0 {
-		return nil
+		return
 	}
 	if cap(r.plain) < len(line) { // fields point into it, so it must not move
 		r.plain = make([]byte, 0, 2*len(line))
@@ -242,7 +242,7 @@ func (r *Reader) splitText(line []byte) error {
 			r.add(raw, false)
 		}
 		if end >= len(line) {
-			return nil
+			return
 		}
 		from = end + 1
 	}

@@ -20,9 +20,7 @@ const firstOID = 16384
 const staging = "_sluice_stg_"
 
 // hidden schemas are Sluice's own, or the engine's.
-const hidden = `(? = '_sluice' OR starts_with(?, '__ducklake') OR ? IN ('information_schema', 'pg_catalog'))`
-
-func hide(column string) string { return strings.ReplaceAll(hidden, "?", column) }
+const hidden = `(schema_name = '_sluice' OR starts_with(schema_name, '__ducklake') OR schema_name IN ('information_schema', 'pg_catalog'))`
 
 // Base makes what all views stand on: sluice_schemas (oid, name), sluice_tables (oid, schema_oid, schema_name, name, kind,
 // tuples, comment, definition), sluice_columns (table_oid, schema_name, table_name, name, num, data_type, nullable,
@@ -54,18 +52,18 @@ type part struct {
 func engineBase(lake string) []part {
 	l := literal(lake)
 	return []part{
-		{name: "sluice_schemas", query: `SELECT oid, schema_name AS name FROM duckdb_schemas() WHERE database_name = ` + l + ` AND NOT ` + hide("schema_name")},
+		{name: "sluice_schemas", query: `SELECT oid, schema_name AS name FROM duckdb_schemas() WHERE database_name = ` + l + ` AND NOT ` + hidden},
 		{name: "sluice_tables", query: `SELECT table_oid AS oid, schema_oid, schema_name, table_name AS name, 'r' AS kind, estimated_size::FLOAT AS tuples,
 				comment::VARCHAR AS comment, NULL::VARCHAR AS definition
-			FROM duckdb_tables() WHERE database_name = ` + l + ` AND NOT ` + hide("schema_name") + ` AND NOT starts_with(table_name, '` + staging + `')
+			FROM duckdb_tables() WHERE database_name = ` + l + ` AND NOT ` + hidden + ` AND NOT starts_with(table_name, '` + staging + `')
 			UNION ALL SELECT view_oid, schema_oid, schema_name, view_name, 'v', 0, comment::VARCHAR, sql
-			FROM duckdb_views() WHERE database_name = ` + l + ` AND NOT internal AND NOT ` + hide("schema_name")},
+			FROM duckdb_views() WHERE database_name = ` + l + ` AND NOT internal AND NOT ` + hidden},
 		{name: "sluice_columns", query: `SELECT table_oid, schema_name, table_name, column_name AS name, column_index::SMALLINT AS num, data_type, is_nullable AS nullable,
 				nullif(column_default, 'NULL') AS default_value, comment::VARCHAR AS comment
-			FROM duckdb_columns() WHERE database_name = ` + l + ` AND NOT ` + hide("schema_name") + ` AND NOT starts_with(table_name, '` + staging + `')`},
+			FROM duckdb_columns() WHERE database_name = ` + l + ` AND NOT ` + hidden + ` AND NOT starts_with(table_name, '` + staging + `')`},
 		{name: "sluice_functions", query: `SELECT function_oid AS oid, (SELECT min(oid) FROM sluice_schemas s WHERE s.name = schema_name) AS schema_oid, function_name AS name,
 				CASE function_type WHEN 'table_macro' THEN 'table' ELSE 'scalar' END AS kind, array_to_string(parameters, ', ') AS arguments
-			FROM duckdb_functions() WHERE database_name = ` + l + ` AND function_type IN ('macro', 'table_macro') AND NOT ` + hide("schema_name")},
+			FROM duckdb_functions() WHERE database_name = ` + l + ` AND function_type IN ('macro', 'table_macro') AND NOT ` + hidden},
 	}
 }
 
@@ -75,7 +73,7 @@ func lakeBase(src Source) []part {
 	m := quoteIdent(src.Metadata) + "."
 	live := "end_snapshot IS NULL"
 	parts := []part{
-		{name: "sluice_schemas", query: fmt.Sprintf(`SELECT %d + schema_id AS oid, schema_name AS name FROM %sducklake_schema WHERE %s AND NOT %s`, firstOID, m, live, hide("schema_name"))},
+		{name: "sluice_schemas", query: fmt.Sprintf(`SELECT %d + schema_id AS oid, schema_name AS name FROM %sducklake_schema WHERE %s AND NOT %s`, firstOID, m, live, hidden)},
 		{name: "sluice_tables", query: fmt.Sprintf(`SELECT %[1]d + o.id AS oid, s.oid AS schema_oid, s.name AS schema_name, o.name AS name, kind, tuples, tag.value AS comment, definition
 			FROM (SELECT table_id AS id, schema_id, table_name AS name, 'r' AS kind, coalesce(record_count, 0)::FLOAT AS tuples, NULL::VARCHAR AS definition
 					FROM %[2]sducklake_table LEFT JOIN %[2]sducklake_table_stats USING (table_id) WHERE %[3]s AND NOT starts_with(table_name, '%[4]s')
