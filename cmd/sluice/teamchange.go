@@ -63,8 +63,10 @@ func newTeamDeleteCommand(out *output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ch := change{pathOf("orgs", org, "teams", args[0]), fmt.Sprintf("team %d of org %s is deleted; its data stays", id, org),
-			fmt.Sprintf("would delete team %d of org %s; its data stays", id, org), dry}
+		ch := change{
+			pathOf("orgs", org, "teams", args[0]), fmt.Sprintf("team %d of org %s is deleted; its data stays", id, org),
+			fmt.Sprintf("would delete team %d of org %s; its data stays", id, org), dry,
+		}
 		return removed[control.Team](ctx, s, out, ch, nil)
 	})
 }

@@ -40,7 +40,9 @@ type noLakes struct{ applied map[sluice.BatchID]bool }
 func (l *noLakes) Layout(context.Context, sluice.Org, lake.Table) (lake.Layout, error) {
 	return lake.Layout{}, nil
 }
+
 func (l *noLakes) Exists(context.Context, sluice.Org, lake.Table) (bool, error) { return false, nil }
+
 func (l *noLakes) Applied(_ context.Context, _ sluice.Org, _ sluice.StreamID, b sluice.BatchID) (bool, error) {
 	return l.applied[b], nil
 }

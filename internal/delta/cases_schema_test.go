@@ -21,8 +21,11 @@ func TestCase30_ReaderVersions(t *testing.T) {
 	g.Commit(deltagen.Plain, deltagen.Metadata{Schema: deltagen.Schema(field), Configuration: mappedBy("name")}, numbers(g, "a", 0, 3))
 	ids(t, open(t, g), delta.Latest, 0, 1, 2)
 	for _, p := range []deltagen.Protocol{
-		{Reader: 3, Writer: 7}, {Reader: 3, Writer: 6, ReaderFeatures: []string{}}, {Reader: 3, Writer: 8, ReaderFeatures: []string{}},
-		{Reader: 0, Writer: 2}, {Reader: 4, Writer: 7, ReaderFeatures: []string{}},
+		{Reader: 3, Writer: 7},
+		{Reader: 3, Writer: 6, ReaderFeatures: []string{}},
+		{Reader: 3, Writer: 8, ReaderFeatures: []string{}},
+		{Reader: 0, Writer: 2},
+		{Reader: 4, Writer: 7, ReaderFeatures: []string{}},
 	} {
 		g := deltagen.New(t)
 		g.Commit(p, deltagen.Metadata{Schema: idSchema}, ghost("a"))
@@ -185,11 +188,19 @@ func TestCase50_TypeWidening(t *testing.T) {
 	t.Parallel()
 	type column struct{ from, to, query, want string }
 	columns := []column{
-		{"byte", "short", "(-128)::TINYINT", "-128"}, {"byte", "long", "127::TINYINT", "127"}, {"short", "integer", "(-32768)::SMALLINT", "-32768"},
-		{"integer", "long", "2147483647::INTEGER", "2147483647"}, {"float", "double", "0.5::FLOAT", "0.5"}, {"integer", "double", "2147483647::INTEGER", "2147483647.0"},
-		{"byte", "decimal(10,2)", "7::TINYINT", "7.00"}, {"short", "decimal(10,1)", "8::SMALLINT", "8.0"}, {"integer", "decimal(12,2)", "9::INTEGER", "9.00"},
-		{"long", "decimal(20,0)", "9223372036854775807::BIGINT", "9223372036854775807"}, {"decimal(5,2)", "decimal(9,4)", "1.25::DECIMAL(5,2)", "1.2500"},
-		{"decimal(5,2)", "decimal(20,2)", "(-999.99)::DECIMAL(5,2)", "-999.99"}, {"date", "timestamp_ntz", "DATE '2024-02-29'", "2024-02-29 00:00:00"},
+		{"byte", "short", "(-128)::TINYINT", "-128"},
+		{"byte", "long", "127::TINYINT", "127"},
+		{"short", "integer", "(-32768)::SMALLINT", "-32768"},
+		{"integer", "long", "2147483647::INTEGER", "2147483647"},
+		{"float", "double", "0.5::FLOAT", "0.5"},
+		{"integer", "double", "2147483647::INTEGER", "2147483647.0"},
+		{"byte", "decimal(10,2)", "7::TINYINT", "7.00"},
+		{"short", "decimal(10,1)", "8::SMALLINT", "8.0"},
+		{"integer", "decimal(12,2)", "9::INTEGER", "9.00"},
+		{"long", "decimal(20,0)", "9223372036854775807::BIGINT", "9223372036854775807"},
+		{"decimal(5,2)", "decimal(9,4)", "1.25::DECIMAL(5,2)", "1.2500"},
+		{"decimal(5,2)", "decimal(20,2)", "(-999.99)::DECIMAL(5,2)", "-999.99"},
+		{"date", "timestamp_ntz", "DATE '2024-02-29'", "2024-02-29 00:00:00"},
 	}
 	var fields []deltagen.Field
 	var query, names, old, now []string

@@ -1,11 +1,10 @@
 package delta_test
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
-
 	"flag"
 	"fmt"
 	"io/fs"

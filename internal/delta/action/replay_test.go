@@ -56,8 +56,12 @@ func replay(lenient bool, commits ...string) ([]string, error) {
 func TestCase22_OneCommit(t *testing.T) {
 	t.Parallel()
 	for _, commits := range [][]string{
-		{"-a:x +a:y", "+a:x"}, {"+a:y -a:x", "+a:x"}, {"-a +a:y", "+a"}, {"+a:y -a", "+a"},
-		{"-a:x +a:y", "|", "+a:x"}, {"+a:y -a", "|", "+a"},
+		{"-a:x +a:y", "+a:x"},
+		{"+a:y -a:x", "+a:x"},
+		{"-a +a:y", "+a"},
+		{"+a:y -a", "+a"},
+		{"-a:x +a:y", "|", "+a:x"},
+		{"+a:y -a", "|", "+a"},
 	} {
 		if live, err := replay(false, commits...); err != nil || !slices.Equal(live, []string{"a:y"}) {
 			t.Errorf("%q: %q, %v", commits, live, err)

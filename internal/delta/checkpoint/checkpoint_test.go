@@ -121,8 +121,10 @@ func TestCase17_RowsOfACheckpoint(t *testing.T) {
 		{Remove: &remove{Path: "gone"}},
 		{Add: &add{}}, // a struct of nulls is no action
 		{},
-		{Add: &add{Path: "c", Size: 8, StatsParsed: &parsed{ptr(int64(9))}, BaseRowID: ptr(int64(100)),
-			DeletionVector: &vector{"u", "x", ptr(int32(1)), 30, 2}}},
+		{Add: &add{
+			Path: "c", Size: 8, StatsParsed: &parsed{ptr(int64(9))}, BaseRowID: ptr(int64(100)),
+			DeletionVector: &vector{"u", "x", ptr(int32(1)), 30, 2},
+		}},
 		{Add: &add{Path: "d", Size: 9, Stats: "not json", StatsParsed: &parsed{}, DeletionVector: &vector{StorageType: "i", PathOrInlineDv: "y", SizeInBytes: 3, Cardinality: 1}}},
 		{Sidecar: &sidecar{"s.parquet", 12}},
 	}))

@@ -132,8 +132,20 @@ func TestCase36_Mapping(t *testing.T) {
 func TestCase50_Widening(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{
-		{"byte", "short"}, {"byte", "long"}, {"short", "integer"}, {"integer", "long"}, {"float", "double"}, {"byte", "double"}, {"integer", "double"},
-		{"decimal(5,2)", "decimal(7,4)"}, {"decimal(5,2)", "decimal(9,2)"}, {"byte", "decimal(4,1)"}, {"short", "decimal(5,0)"}, {"integer", "decimal(12,2)"}, {"long", "decimal(20,0)"}, {"date", "timestamp_ntz"},
+		{"byte", "short"},
+		{"byte", "long"},
+		{"short", "integer"},
+		{"integer", "long"},
+		{"float", "double"},
+		{"byte", "double"},
+		{"integer", "double"},
+		{"decimal(5,2)", "decimal(7,4)"},
+		{"decimal(5,2)", "decimal(9,2)"},
+		{"byte", "decimal(4,1)"},
+		{"short", "decimal(5,0)"},
+		{"integer", "decimal(12,2)"},
+		{"long", "decimal(20,0)"},
+		{"date", "timestamp_ntz"},
 	} {
 		text := structOf(column("a", c[1], fmt.Sprintf(`"delta.typeChanges":[{"fromType":%q,"toType":%q,"tableVersion":3}]`, c[0], c[1])))
 		if _, err := schema.Parse(text, nil, schema.ByLogical); err != nil {
@@ -150,17 +162,47 @@ func TestCase39_PartitionValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ typ, text, want string }{
-		{"string", "null", "null"}, {"string", "__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__"}, {"string", " a ", " a "}, {"binary", "\x01\x02", "\x01\x02"},
-		{"boolean", "true", "true"}, {"boolean", "FALSE", "false"},
-		{"byte", "-128", "-128"}, {"byte", "127", "127"}, {"short", "-32768", "-32768"}, {"integer", "-2147483648", "-2147483648"}, {"long", "9223372036854775807", "9223372036854775807"},
-		{"float", "NaN", "NaN"}, {"float", "3.4028235E38", "3.4028235e+38"}, {"float", "1.4E-45", "1e-45"}, {"double", "-Infinity", "-Infinity"}, {"double", "Infinity", "Infinity"}, {"double", "-0.0", "-0"},
-		{"double", "1.7976931348623157E308", "1.7976931348623157e+308"}, {"double", "4.9E-324", "5e-324"},
-		{"decimal(5,2)", "123.45", "123.45"}, {"decimal(5,2)", "-0.1", "-0.10"}, {"decimal(5,2)", "1", "1.00"}, {"decimal(5,2)", "1.200", "1.20"}, {"decimal(5,0)", "1E+3", "1000"}, {"decimal(5,4)", "1.2E-3", "0.0012"},
-		{"decimal(38,0)", strings.Repeat("9", 38), strings.Repeat("9", 38)}, {"decimal(38,38)", "-0." + strings.Repeat("9", 38), "-0." + strings.Repeat("9", 38)}, {"decimal(5,2)", "-0.00", "0.00"},
-		{"date", "2024-02-29", "2024-02-29"}, {"date", "0001-01-01", "0001-01-01"}, {"date", "9999-12-31", "9999-12-31"}, {"date", "-0044-03-15", "-0044-03-15"}, {"date", "+10000-01-01", "+10000-01-01"},
-		{"timestamp", "2024-07-01 12:00:00", "2024-07-01T10:00:00.000000Z"}, {"timestamp", "2024-01-01 00:00:00.5", "2023-12-31T23:00:00.500000Z"}, {"timestamp", "2024-01-01 00:00:00.123456", "2023-12-31T23:00:00.123456Z"},
-		{"timestamp", "2024-07-01T12:00:00.000000Z", "2024-07-01T12:00:00.000000Z"}, {"timestamp", "2024-07-01T12:00:00+02:00", "2024-07-01T10:00:00.000000Z"}, {"timestamp", "1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"},
-		{"timestamp_ntz", "2024-07-01 12:00:00.25", "2024-07-01T12:00:00.250000"}, {"timestamp_ntz", "0001-01-01 00:00:00", "0001-01-01T00:00:00.000000"},
+		{"string", "null", "null"},
+		{"string", "__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__"},
+		{"string", " a ", " a "},
+		{"binary", "\x01\x02", "\x01\x02"},
+		{"boolean", "true", "true"},
+		{"boolean", "FALSE", "false"},
+		{"byte", "-128", "-128"},
+		{"byte", "127", "127"},
+		{"short", "-32768", "-32768"},
+		{"integer", "-2147483648", "-2147483648"},
+		{"long", "9223372036854775807", "9223372036854775807"},
+		{"float", "NaN", "NaN"},
+		{"float", "3.4028235E38", "3.4028235e+38"},
+		{"float", "1.4E-45", "1e-45"},
+		{"double", "-Infinity", "-Infinity"},
+		{"double", "Infinity", "Infinity"},
+		{"double", "-0.0", "-0"},
+		{"double", "1.7976931348623157E308", "1.7976931348623157e+308"},
+		{"double", "4.9E-324", "5e-324"},
+		{"decimal(5,2)", "123.45", "123.45"},
+		{"decimal(5,2)", "-0.1", "-0.10"},
+		{"decimal(5,2)", "1", "1.00"},
+		{"decimal(5,2)", "1.200", "1.20"},
+		{"decimal(5,0)", "1E+3", "1000"},
+		{"decimal(5,4)", "1.2E-3", "0.0012"},
+		{"decimal(38,0)", strings.Repeat("9", 38), strings.Repeat("9", 38)},
+		{"decimal(38,38)", "-0." + strings.Repeat("9", 38), "-0." + strings.Repeat("9", 38)},
+		{"decimal(5,2)", "-0.00", "0.00"},
+		{"date", "2024-02-29", "2024-02-29"},
+		{"date", "0001-01-01", "0001-01-01"},
+		{"date", "9999-12-31", "9999-12-31"},
+		{"date", "-0044-03-15", "-0044-03-15"},
+		{"date", "+10000-01-01", "+10000-01-01"},
+		{"timestamp", "2024-07-01 12:00:00", "2024-07-01T10:00:00.000000Z"},
+		{"timestamp", "2024-01-01 00:00:00.5", "2023-12-31T23:00:00.500000Z"},
+		{"timestamp", "2024-01-01 00:00:00.123456", "2023-12-31T23:00:00.123456Z"},
+		{"timestamp", "2024-07-01T12:00:00.000000Z", "2024-07-01T12:00:00.000000Z"},
+		{"timestamp", "2024-07-01T12:00:00+02:00", "2024-07-01T10:00:00.000000Z"},
+		{"timestamp", "1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"},
+		{"timestamp_ntz", "2024-07-01 12:00:00.25", "2024-07-01T12:00:00.250000"},
+		{"timestamp_ntz", "0001-01-01 00:00:00", "0001-01-01T00:00:00.000000"},
 	} {
 		v, err := schema.ParseValue(parse(t, structOf(column("x", c.typ))).Fields[0].Type, c.text, berlin)
 		if err != nil || v == nil || *v != c.want {
@@ -173,10 +215,32 @@ func TestCase39_PartitionValues(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{
-		{"byte", "128"}, {"short", "-32769"}, {"integer", "2147483648"}, {"long", "9223372036854775808"}, {"long", "1.0"}, {"long", " 1"}, {"boolean", "1"}, {"float", "1e39"}, {"double", "1e400"},
-		{"double", "0x1p3"}, {"double", "1_0"}, {"decimal(5,2)", "1000"}, {"decimal(5,2)", "1.234"}, {"decimal(5,2)", "1e1000000000"}, {"decimal(5,2)", "."}, {"decimal(5,2)", "1.2.3"}, {"date", "2023-02-29"},
-		{"date", "2024-1-1"}, {"date", "2024-01-01 00:00:00"}, {"date", "today"}, {"timestamp", "2024-01-01 24:00:00"}, {"timestamp", "2024-01-01 00:00:00.1234567"}, {"timestamp", "2024-01-01 00:00:00Z"},
-		{"timestamp_ntz", "2024-01-01T00:00:00Z"}, {"timestamp", "2024-01-01T00:00:00+99:00"}, {"timestamp", "999999-01-01 00:00:00"},
+		{"byte", "128"},
+		{"short", "-32769"},
+		{"integer", "2147483648"},
+		{"long", "9223372036854775808"},
+		{"long", "1.0"},
+		{"long", " 1"},
+		{"boolean", "1"},
+		{"float", "1e39"},
+		{"double", "1e400"},
+		{"double", "0x1p3"},
+		{"double", "1_0"},
+		{"decimal(5,2)", "1000"},
+		{"decimal(5,2)", "1.234"},
+		{"decimal(5,2)", "1e1000000000"},
+		{"decimal(5,2)", "."},
+		{"decimal(5,2)", "1.2.3"},
+		{"date", "2023-02-29"},
+		{"date", "2024-1-1"},
+		{"date", "2024-01-01 00:00:00"},
+		{"date", "today"},
+		{"timestamp", "2024-01-01 24:00:00"},
+		{"timestamp", "2024-01-01 00:00:00.1234567"},
+		{"timestamp", "2024-01-01 00:00:00Z"},
+		{"timestamp_ntz", "2024-01-01T00:00:00Z"},
+		{"timestamp", "2024-01-01T00:00:00+99:00"},
+		{"timestamp", "999999-01-01 00:00:00"},
 	} {
 		v, err := schema.ParseValue(parse(t, structOf(column("x", c[0]))).Fields[0].Type, c[1], time.UTC)
 		if sluice.CodeOf(err) != schema.CodeValue {
@@ -232,8 +296,16 @@ func FuzzSchema(f *testing.F) {
 // What a value is written as is read as the same value again.
 func FuzzPartitionValue(f *testing.F) {
 	types := []schema.Type{
-		{Kind: schema.Boolean}, {Kind: schema.Byte}, {Kind: schema.Long}, {Kind: schema.Float}, {Kind: schema.Double}, {Kind: schema.Decimal, Precision: 10, Scale: 3},
-		{Kind: schema.String}, {Kind: schema.Date}, {Kind: schema.Timestamp}, {Kind: schema.TimestampNTZ},
+		{Kind: schema.Boolean},
+		{Kind: schema.Byte},
+		{Kind: schema.Long},
+		{Kind: schema.Float},
+		{Kind: schema.Double},
+		{Kind: schema.Decimal, Precision: 10, Scale: 3},
+		{Kind: schema.String},
+		{Kind: schema.Date},
+		{Kind: schema.Timestamp},
+		{Kind: schema.TimestampNTZ},
 	}
 	for i, text := range []string{"true", "-128", "9", "1e5", "-0.0", "1.5E2", "x", "2024-02-29", "2024-02-29 01:02:03.4", "2024-02-29T01:02:03.4"} {
 		f.Add(uint8(i), text)
