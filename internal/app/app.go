@@ -289,6 +289,6 @@ func (a *App) newLoader() *load.Loader {
 		Heartbeat: c.Lease.Heartbeat.D(), DrainTimeout: c.DrainTimeout.D(), Linger: c.Session.Idle.D(), SessionAge: c.Session.MaxAge.D(),
 		Limits: load.Limits{MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase.D(), SecondLook: c.SecondLook.D()},
 	}, load.Deps{
-		Queue: meteredQueue{a.queue, a.metrics.load}, Streams: a.streams, Sessions: meteredSessions{load.Dial(a.newDialer()), a.metrics.load}, Sources: a.history, Log: a.log,
+		Queue: chunkQueue{meteredQueue{a.queue, a.metrics.load}, a.metrics.chunks}, Streams: a.streams, Sessions: meteredSessions{load.Dial(a.newDialer()), a.metrics.load}, Sources: a.history, Log: a.log,
 	})
 }

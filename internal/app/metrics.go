@@ -29,6 +29,7 @@ type metrics struct {
 	queue       *queueGauges
 	backfill    *backfillMetrics
 	queryTime   *prometheus.HistogramVec
+	chunks      *chunkMetrics
 }
 
 func newMetrics(a *App) *metrics {
@@ -49,6 +50,7 @@ func newMetrics(a *App) *metrics {
 	m.changelog = newChangelogMetrics(m.registry)
 	m.backfill = newBackfillMetrics(m.registry)
 	m.fanout = newFanoutMetrics(m.registry)
+	m.backfill, m.chunks = newBackfillMetrics(m.registry), newChunkMetrics(m.registry)
 	return m
 }
 
