@@ -74,9 +74,9 @@ func BenchmarkBackfill(b *testing.B) {
 					}
 				}
 				chunks = append(chunks, sum)
-				exec(b, hand.Exec, "CREATE TABLE "+table.SQL()+" (id BIGINT, name VARCHAR, amount DOUBLE, at_time TIMESTAMPTZ)")
+				mustRun(b, hand.Exec, "CREATE TABLE "+table.SQL()+" (id BIGINT, name VARCHAR, amount DOUBLE, at_time TIMESTAMPTZ)")
 				begin = time.Now()
-				exec(b, hand.Exec, "INSERT INTO "+table.SQL()+" SELECT * FROM read_parquet(["+strings.Join(paths, ", ")+"])")
+				mustRun(b, hand.Exec, "INSERT INTO "+table.SQL()+" SELECT * FROM read_parquet(["+strings.Join(paths, ", ")+"])")
 				typed = append(typed, time.Since(begin).Seconds())
 				if got := r.Rows(id, "SELECT count(*), count(DISTINCT id) FROM {t}"); got[0] != fmt.Sprintf("%[1]d|%[1]d", historyFiles*historyRows) {
 					b.Fatal(got)
@@ -98,7 +98,7 @@ func BenchmarkBackfill(b *testing.B) {
 	}
 }
 
-func exec[T any](b *testing.B, run func(context.Context, string, ...any) (T, error), q string) {
+func mustRun[T any](b *testing.B, run func(context.Context, string, ...any) (T, error), q string) {
 	b.Helper()
 	if _, err := run(b.Context(), q); err != nil {
 		b.Fatalf("%s: %v", q, err)
