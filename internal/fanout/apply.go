@@ -16,7 +16,6 @@ type applier struct {
 	owner string
 	pool  *pool
 	files Files
-	note  func(Destination, error) // of what went on in another way
 }
 
 // Applied is what a transaction did.

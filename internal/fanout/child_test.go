@@ -70,7 +70,7 @@ func (r *rig) spawn(owner string) *exec.Cmd {
 	if err != nil {
 		r.Fatal(err)
 	}
-	cmd := exec.Command(self) //nolint:noctx // it is killed by the test
+	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	cmd.Stderr = &r.childLog
 	if err := cmd.Start(); err != nil {

@@ -214,12 +214,3 @@ func (d Definition) from(target string) string {
 	}
 	return target
 }
-
-// static gives the static entry of a team.
-func (d Definition) static(team sluice.TeamID) (StaticEntry, bool) {
-	i := slices.IndexFunc(d.Static, func(s StaticEntry) bool { return s.Team == team })
-	if i < 0 {
-		return StaticEntry{}, false
-	}
-	return d.Static[i], true
-}

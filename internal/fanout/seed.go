@@ -175,7 +175,7 @@ func createSQL(table lake.Table, p Projection, partition []string) []string {
 }
 
 func uniqueKeys(ctx context.Context, s *lake.Session, table lake.Table, p Projection) error {
-	keys := Script{Out: p}.keys("")
+	keys := Script{Out: p}.keys()
 	var n int64
 	if err := s.Read(ctx, "look for keys of "+table.String(), fmt.Sprintf("SELECT count(*) FROM (SELECT %s FROM %s GROUP BY ALL HAVING count(*) > 1)", keys, table.SQL()),
 		func(rows pgx.Rows) error { return rows.Scan(&n) }); err != nil {

@@ -48,10 +48,10 @@ func (s Script) newest(alias string) string {
 	return strings.Join(append(version, order...), ", ")
 }
 
-func (s Script) keys(alias string) string {
+func (s Script) keys() string {
 	out := make([]string, len(s.Out.Keys))
 	for i, k := range s.Out.Keys {
-		out[i] = alias + lake.Ident(k)
+		out[i] = lake.Ident(k)
 	}
 	return strings.Join(out, ", ")
 }
@@ -131,7 +131,7 @@ func (s Script) resolved(rows string) string {
 	if s.Def.Mode == AppendOnly { // a message that is there twice is one row
 		return fmt.Sprintf("SELECT * FROM (%s) QUALIFY row_number() OVER (PARTITION BY dest, %s, %s, %s) = 1", rows, epochColumn, offsetColumn, partColumn)
 	}
-	partition := []string{s.keys("")}
+	partition := []string{s.keys()}
 	if !s.whole() {
 		partition = append(partition, "dest")
 	}
@@ -255,7 +255,7 @@ func (s Script) winners(paths []string, kinds ...string) string {
 		quoted[i] = "'" + k + "'"
 	}
 	q := fmt.Sprintf("SELECT * FROM %s WHERE %s IN (%s)", sideFiles(paths), kindColumn, strings.Join(quoted, ", "))
-	return fmt.Sprintf("%s QUALIFY row_number() OVER (PARTITION BY %s ORDER BY %s) = 1", q, s.keys(""), s.newest(""))
+	return fmt.Sprintf("%s QUALIFY row_number() OVER (PARTITION BY %s ORDER BY %s) = 1", q, s.keys(), s.newest(""))
 }
 
 // InsertSQL adds the rows of side files to a table: all of them, or the winners.
@@ -300,7 +300,7 @@ func (s Script) marked(paths []string) string {
 	if s.Def.Tombstones != TombstonesMark {
 		return fmt.Sprintf("SELECT *, true AS _sluice_is_row, false AS _sluice_tomb, false AS _sluice_after FROM (%s)", w)
 	}
-	tomb := fmt.Sprintf("SELECT %s, max(row(%s, %s)) AS at FROM %s WHERE %s = '%s' GROUP BY ALL", s.keys(""), epochColumn, offsetColumn, sideFiles(paths), kindColumn, kindTomb)
+	tomb := fmt.Sprintf("SELECT %s, max(row(%s, %s)) AS at FROM %s WHERE %s = '%s' GROUP BY ALL", s.keys(), epochColumn, offsetColumn, sideFiles(paths), kindColumn, kindTomb)
 	var items, on []string
 	for _, n := range s.Out.Names() {
 		if slices.Contains(s.Out.Keys, n) {
