@@ -48,7 +48,6 @@ func newMetrics(a *App) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.load, m.queue = newLoadMetrics(m.registry), newQueueGauges(m.registry)
 	m.changelog = newChangelogMetrics(m.registry)
-	m.backfill = newBackfillMetrics(m.registry)
 	m.fanout = newFanoutMetrics(m.registry)
 	m.backfill, m.chunks = newBackfillMetrics(m.registry), newChunkMetrics(m.registry)
 	return m
