@@ -49,7 +49,6 @@ type history struct {
 	named    []map[backfill.Key]bool // by the commit of each version
 	err      error                   // what the next looks come to
 	prepare  func(files []string) error
-	rows     map[string]int64 // of a file, where the source says something else than the truth
 }
 
 func columns(pairs ...string) lake.Columns {

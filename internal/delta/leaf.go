@@ -50,6 +50,7 @@ func (b *builder) leaf(ref string, t schema.Type, n *footer.Node) (expression, e
 			return call("timezone('UTC', %s)")
 		}
 		fits = from.kind == leafLocal || from.kind == leafDate
+	default: // it has parts, and no leaf is that
 	}
 	if !fits {
 		return expression{}, b.misfit("the file holds %s, the table a %s", from.sql, t)

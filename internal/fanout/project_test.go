@@ -75,23 +75,27 @@ func TestProject(t *testing.T) {
 
 func TestDefinitionsThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	for def, code := range map[string]sluice.Code{
-		"key_columns: [id]\ntable_field: events_table\n":                                                  "SLUICE-FANOUT-ROUTE-NOT-IN-KEY",
-		"key_columns: [id]\ntable_field: events_table\nmoved: evict\n":                                    "",
-		"key_columns: [id]\nsource_kind: table\ntable_field: events_table\n":                              "",
-		"table_field: events_table\n":                                                                     "SLUICE-FANOUT-INVALID",
-		"mode: append_only\ntable_field: events_table\n":                                                  "",
-		"mode: append_only\ntable_field: events_table\nkey_columns: [team_id]\n":                          "SLUICE-FANOUT-INVALID",
-		"mode: append_only\n":                                                                             "SLUICE-FANOUT-INVALID",
-		"mode: append_only\ntable_field: nothing\n":                                                       "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\ntable_field: events_table\ntombstones: mark\n":                           "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\ntable_field: events_table\npassthrough: 1\n":                             "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\ntable_field: events_table\nfill: {team_id: '1'}\n":                       "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\ntable_field: events_table\npartition: ['a); DROP TABLE x']\n":            "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\nstatic: [{org: a, team_id: 1, schema: s, table: t}]\n":                   "",
-		"key_columns: [team_id]\ntable_field: events_table\ncolumns: {team_id: {null_if_bad: true}}\n":    "SLUICE-FANOUT-INVALID",
-		"key_columns: [team_id]\ntable_field: events_table\npartition: ['year(_inserted_at)', team_id]\n": "",
+	for _, c := range []struct {
+		def  string
+		code sluice.Code
+	}{
+		{"key_columns: [id]\ntable_field: events_table\n", "SLUICE-FANOUT-ROUTE-NOT-IN-KEY"},
+		{"key_columns: [id]\ntable_field: events_table\nmoved: evict\n", ""},
+		{"key_columns: [id]\nsource_kind: table\ntable_field: events_table\n", ""},
+		{"table_field: events_table\n", "SLUICE-FANOUT-INVALID"},
+		{"mode: append_only\ntable_field: events_table\n", ""},
+		{"mode: append_only\ntable_field: events_table\nkey_columns: [team_id]\n", "SLUICE-FANOUT-INVALID"},
+		{"mode: append_only\n", "SLUICE-FANOUT-INVALID"},
+		{"mode: append_only\ntable_field: nothing\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\ntable_field: events_table\ntombstones: mark\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\ntable_field: events_table\npassthrough: 1\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\ntable_field: events_table\nfill: {team_id: '1'}\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\ntable_field: events_table\npartition: ['a); DROP TABLE x']\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\nstatic: [{org: a, team_id: 1, schema: s, table: t}]\n", ""},
+		{"key_columns: [team_id]\ntable_field: events_table\ncolumns: {team_id: {null_if_bad: true}}\n", "SLUICE-FANOUT-INVALID"},
+		{"key_columns: [team_id]\ntable_field: events_table\npartition: ['year(_inserted_at)', team_id]\n", ""},
 	} {
+		def, code := c.def, c.code
 		if _, err := ParseDefinition([]byte(def)); sluice.CodeOf(err) != code {
 			t.Errorf("%q: %v, want %s", def, err, code)
 		}

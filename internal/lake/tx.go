@@ -177,12 +177,13 @@ func (s *Session) moveFence(ctx context.Context, w Write) error {
 // makes a filter of files, and asks the catalog thrice which of the control table's files may match, which costs more than
 // the rest of the statement (docs/adr/0080).
 func fenceUpdate(w Write) (string, []any) {
-	return fmt.Sprintf(`UPDATE %s SET seq = $1, run_seq = $2, batch_index = $3, run_id = $4, batch_id = $5, `+
-			`op = $6, target_schema = $7, target_table = $8, target_table_id = $9, "at" = now() WHERE concat(kind, seq) = $10`,
-			ControlTable(w.StreamID).SQL()), []any{
-			w.Seq + 1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
-			w.Change.Target.Schema, w.Change.Target.Name, w.TableID, fmt.Sprintf("fence%d", w.Seq),
-		}
+	const set = `seq = $1, run_seq = $2, batch_index = $3, run_id = $4, batch_id = $5, op = $6, target_schema = $7, target_table = $8, ` +
+		`target_table_id = $9, "at" = now()`
+	args := []any{
+		w.Seq + 1, w.RunSeq, w.BatchIndex, string(w.RunID), string(w.BatchID), string(w.Change.Op),
+		w.Change.Target.Schema, w.Change.Target.Name, w.TableID, fmt.Sprintf("fence%d", w.Seq),
+	}
+	return fmt.Sprintf(`UPDATE %s SET %s WHERE concat(kind, seq) = $10`, ControlTable(w.StreamID).SQL(), set), args
 }
 
 func fenceMoved(w Write, tag pgconn.CommandTag) error {

@@ -107,9 +107,10 @@ func run(bin, deps, scripts, out string) error {
 
 // serve starts a server of its own, with one org.
 func serve(ctx context.Context, bin, dir string) (stop func(), t target, err error) {
+	var listen net.ListenConfig
 	ports := make([]string, 2)
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, t, err
 		}
