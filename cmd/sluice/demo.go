@@ -77,6 +77,7 @@ func printDemo(r demo.Report, out *output) {
 	}
 	out.line("history: version %d of a Delta table, %d rows in %d chunk; %d of the queued batches were covered by it", r.History.Version, r.History.Rows,
 		r.History.Chunks, r.Covered)
+	out.line("flights: %d rows, %d different ids, %d corrected delays", r.Flights.Rows, r.Flights.IDs, r.Flights.Corrected)
 	out.line("killed:  the loader (pid %d) after %d of %d batches%s; pid %d went on", r.Killed.PID, r.Killed.After, r.Batches, middle, r.Killed.NextPID)
 	out.line("checked: every row against the files, by SQL; %d of %d batches marked as applied exactly once", r.Markers, r.Batches)
 	if !r.OK {

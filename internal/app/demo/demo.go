@@ -50,6 +50,7 @@ type Report struct {
 	Batches int64   `json:"batches"`
 	Covered int64   `json:"covered"` // batches that the flights' history holds already
 	History History `json:"history"`
+	Flights Flights `json:"flights"`
 	Markers int64   `json:"markers"` // records in the lake that a batch is applied; each batch has one
 	Killed  Kill    `json:"killed"`
 	Seconds float64 `json:"seconds"`
@@ -65,6 +66,13 @@ type Table struct {
 	Missing  int64  `json:"missing"`  // rows of the files, corrections applied, that are not in the table
 	Extra    int64  `json:"extra"`    // rows of the table that are not in the files
 	OK       bool   `json:"ok"`
+}
+
+// Flights is what the live table of flights holds in the end.
+type Flights struct {
+	Rows      int64 `json:"rows"`
+	IDs       int64 `json:"ids"`       // different ones
+	Corrected int64 `json:"corrected"` // rows with the delay of the corrections
 }
 
 // History is what became of the flights' Delta table.

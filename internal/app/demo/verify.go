@@ -47,10 +47,11 @@ func verify(ctx context.Context, a *app.App, cfg *config.Loaded, streams map[str
 	if covered := int64(3); report.Covered != covered {
 		wrong = append(wrong, fmt.Sprintf("%d batches are covered by the history instead of %d", report.Covered, covered))
 	}
-	more, err := flightsAnswer(ctx, conn, batches)
+	seen, more, err := flightsAnswer(ctx, conn, batches)
 	if err != nil {
 		return err
 	}
+	report.Flights = seen
 	if wrong = append(wrong, more...); len(wrong) > 0 {
 		return mismatch(cfg, wrong)
 	}
@@ -176,28 +177,27 @@ func markers(ctx context.Context, conn *pgx.Conn, s api.Stream, name string, bat
 }
 
 // flightsAnswer compares the flights with the right answer that comes with the sample.
-func flightsAnswer(ctx context.Context, conn *pgx.Conn, batches []batch) ([]string, error) {
+func flightsAnswer(ctx context.Context, conn *pgx.Conn, batches []batch) (seen Flights, wrong []string, err error) {
 	var got flights.Answer
-	var distinct, corrected int64
 	t := tableOf("flights")
-	err := conn.QueryRow(ctx, "SELECT count(*), count(DISTINCT id), sum(id)::BIGINT, sum(dep_delay)::BIGINT, sum(arr_delay)::BIGINT FROM "+t).
-		Scan(&got.Rows, &distinct, &got.IDs, &got.DepDelay, &got.ArrDelay)
+	err = conn.QueryRow(ctx, "SELECT count(*), count(DISTINCT id), sum(id)::BIGINT, sum(dep_delay)::BIGINT, sum(arr_delay)::BIGINT FROM "+t).
+		Scan(&got.Rows, &seen.IDs, &got.IDs, &got.DepDelay, &got.ArrDelay)
 	if err != nil {
-		return nil, fmt.Errorf("sum up %s: %w", t, err)
+		return seen, nil, fmt.Errorf("sum up %s: %w", t, err)
 	}
 	_, corrections := files("flights", batches)
-	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s t JOIN read_parquet([%s]) c USING (id) WHERE t.arr_delay = c.arr_delay", t, strings.Join(corrections, ", "))).Scan(&corrected)
+	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s t JOIN read_parquet([%s]) c USING (id) WHERE t.arr_delay = c.arr_delay", t, strings.Join(corrections, ", "))).Scan(&seen.Corrected)
 	if err != nil {
-		return nil, fmt.Errorf("count the corrections of %s: %w", t, err)
+		return seen, nil, fmt.Errorf("count the corrections of %s: %w", t, err)
 	}
-	var wrong []string
-	if got != flights.WholeYear || distinct != got.Rows {
-		wrong = append(wrong, fmt.Sprintf("flights sum up to %+v with %d ids instead of %+v", got, distinct, flights.WholeYear))
+	seen.Rows = got.Rows
+	if got != flights.WholeYear || seen.IDs != got.Rows {
+		wrong = append(wrong, fmt.Sprintf("flights sum up to %+v with %d ids instead of %+v", got, seen.IDs, flights.WholeYear))
 	}
-	if corrected != flights.CorrectedRows {
-		wrong = append(wrong, fmt.Sprintf("%d delays are corrected instead of %d", corrected, flights.CorrectedRows))
+	if seen.Corrected != flights.CorrectedRows {
+		wrong = append(wrong, fmt.Sprintf("%d delays are corrected instead of %d", seen.Corrected, flights.CorrectedRows))
 	}
-	return wrong, nil
+	return seen, wrong, nil
 }
 
 func mismatch(cfg *config.Loaded, wrong []string) error {
