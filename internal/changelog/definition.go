@@ -3,6 +3,7 @@ package changelog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -124,7 +125,7 @@ func ParseDefinition(text []byte) (Definition, error) {
 	var d Definition
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(&d); err != nil && err != io.EOF { //nolint:errorlint // the decoder gives io.EOF itself
+	if err := dec.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
 		return d, invalid("%s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", ";"), "yaml: "))
 	}
 	return d.complete()
