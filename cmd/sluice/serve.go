@@ -15,7 +15,7 @@ func newServeCommand(*output) *cobra.Command {
 	var migrate bool
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the server: API, warehouse and loader, or some of them",
+		Short: "Run the server with all roles, or some of them",
 		Long: "Run the server. By default one process does everything, with its state in the data directory, and listens on\n" +
 			"loopback only. Each key of the configuration is a flag. It ends in order on SIGINT or SIGTERM: batches under way may\n" +
 			"end within loader.drain_timeout; a second signal ends it at once, and nothing is lost by that either.",
