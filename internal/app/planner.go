@@ -87,7 +87,6 @@ type backfillMetrics struct {
 	replans     *prometheus.CounterVec
 	covered     *prometheus.CounterVec
 	unproven    prometheus.Counter
-	stale       prometheus.Counter
 
 	streams, plans                                                                    *prometheus.GaugeVec
 	slotsUsed, slotsWanted, oldestWanted, failing, stalled, oldestResync, lastPassAge prometheus.Gauge
@@ -122,7 +121,6 @@ func newBackfillMetrics(r prometheus.Registerer) *backfillMetrics {
 		replans:      counters("backfill_replans_total", "Plans that were made anew by themselves, by reason.", "reason"),
 		covered:      counters("backfill_covered_total", "Batches that a planned version holds already, by proof.", "proof"),
 		unproven:     counter("backfill_unproven_total", "Batches of which it could not be proven whether a version holds them."),
-		stale:        counter("register_stale_total", "Announcements of folders that a newer one had overtaken."),
 		streams:      gauges("backfill_streams", "Streams by lifecycle.", "lifecycle"),
 		plans:        gauges("backfill_plans", "Active plans.", "kind", "state"),
 		slotsUsed:    gauge("backfill_slots_used", "Plans that have a slot."),
@@ -143,7 +141,6 @@ func (m *backfillMetrics) Covered(proof string, n int) {
 	m.covered.WithLabelValues(proof).Add(float64(n))
 }
 func (m *backfillMetrics) Unproven(n int) { m.unproven.Add(float64(n)) }
-func (m *backfillMetrics) Stale()         { m.stale.Inc() }
 
 // gaugeEvery is how often the gauges of plans are read.
 const gaugeEvery = 10 * time.Second

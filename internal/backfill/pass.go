@@ -87,7 +87,6 @@ type Counters interface {
 	Replanned(reason string)
 	Covered(proof string, n int)
 	Unproven(n int)
-	Stale()
 }
 
 // Planner makes the passes of one process. All processes are equal: they meet in the state DB.
@@ -120,7 +119,6 @@ func (nobody) Deferred(string)     {}
 func (nobody) Replanned(string)    {}
 func (nobody) Covered(string, int) {}
 func (nobody) Unproven(int)        {}
-func (nobody) Stale()              {}
 
 // Store gives the planner's transactions.
 func (p *Planner) Store() *Store { return p.store }
